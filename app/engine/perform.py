@@ -1,0 +1,96 @@
+"""Doing the work of a claimed step: nothing is written here, and no connection is held."""
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from app.domain.agent import AgentVersion
+from app.domain.errors import CallCut, LeaseLost, LlmError
+from app.domain.outcome import Answered, Cut, Outcome, Postponed, Refused
+from app.domain.replay import replay
+from app.domain.run import Claim, History
+from app.domain.text import dumps, sha256
+from app.domain.usage import Usage
+from app.engine.keeper import Held
+from app.engine.runtime import Runtime
+from app.llm.client import ModelRequest
+from app.llm.retrying import Postpone
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What came of a model step, and the agent that opens its tools."""
+
+    outcome: Outcome
+    agent: AgentVersion
+
+
+def ask_model(runtime: Runtime, claim: Claim, held: Held) -> Asked:
+    """Rebuild the request from the log and ask the model.
+
+    Raises:
+        LeaseLost: the lease ended during the call; there is nothing to write.
+    """
+    history = runtime.store.read_history(claim.lease.run_id, claim.lease.seq)
+    request = build_request(history)
+    began = time.monotonic()
+
+    def spent(tries: int, waste: Usage) -> dict[str, Any]:
+        cost = runtime.prices.cost_nano(request.model, waste, runtime.today()) or 0
+        return {"tries": claim.tries + tries, "waste": waste, "waste_cost_nano": cost}
+
+    def latency_ms() -> int:
+        return round((time.monotonic() - began) * 1000)
+
+    try:
+        response = runtime.model.complete(request, held.cutoff, tries_before=claim.tries)
+    except Postpone as wait:
+        return Asked(Postponed(wait.wait_s, reason=wait.error.code, **spent(wait.tries, wait.waste)), history.agent)
+    except LlmError as error:
+        refused = Refused(
+            error.code,
+            str(error),
+            latency_ms=latency_ms(),
+            request_id=error.request_id,
+            **spent(error.tries, error.waste),
+        )
+        return Asked(refused, history.agent)
+    except CallCut as cut:
+        if cut.reason == "lease_lost":
+            raise LeaseLost(claim.lease.run_id, claim.lease.seq, claim.lease.attempt) from cut
+        return Asked(Cut(latency_ms=latency_ms(), **spent(cut.tries, cut.waste)), history.agent)
+    cost_nano = runtime.prices.cost_nano(response.model, response.usage, runtime.today())
+    answered = Answered(
+        response=response.content,
+        stop_reason=response.stop_reason,
+        model=response.model,
+        usage=response.usage,
+        cost_nano=cost_nano,
+        price_version=None if cost_nano is None else runtime.prices.version,
+        message_id=response.message_id,
+        request_id=response.request_id,
+        request_hash=sha256(dumps(asdict(request))),
+        latency_ms=response.latency_ms,
+        **spent(response.tries, response.waste),
+    )
+    return Asked(answered, history.agent)
+
+
+def build_request(history: History) -> ModelRequest:
+    """The request of the step that follows this history; the same history gives the same request."""
+    agent = history.agent
+    return ModelRequest(
+        model=agent.model,
+        max_tokens=max(1, min(agent.max_tokens, history.tokens_left)),
+        messages=replay(history.input, history.steps),
+        system=agent.system,
+        tools=[tool.as_sent() for tool in agent.tools],
+        thinking=agent.thinking,
+        effort=agent.effort,
+    )
+
+
+def arguments(claim: Claim) -> Any:
+    """The arguments of a tool step, exactly as the model gave them."""
+    return json.loads(claim.tool_input or "null")

@@ -1,0 +1,49 @@
+"""When a prefork child dies, its parent knows at once, and need not wait for the lease to run out."""
+
+import logging
+import threading
+from typing import Any
+
+from billiard.exceptions import TimeLimitExceeded, WorkerLostError
+from celery.worker.request import Request
+
+from app.store.lapse import Lapsed
+from tasks.processes import parent_runtime
+
+log = logging.getLogger("durable.step")
+
+
+class StepRequest(Request):
+    """The parent's view of a step that a child performs."""
+
+    def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> None:
+        """The task raised, or its process is gone."""
+        super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
+        lost = getattr(exc_info.exception, "exc", exc_info.exception)  # billiard wraps what a child reported
+        # The child reports SystemExit by itself, and dies of it.
+        if isinstance(lost, (WorkerLostError, SystemExit, KeyboardInterrupt)):
+            self._take_back("its process was lost")
+
+    def on_timeout(self, soft: bool, timeout: float) -> None:
+        """The hard time limit is over; the pool kills the child."""
+        super().on_timeout(soft, timeout)
+        if not soft:
+            self._take_back(f"{TimeLimitExceeded(timeout)}")
+
+    def _take_back(self, why: str) -> None:
+        # In a thread: a database that is slow must not stop the worker's event loop.
+        threading.Thread(target=take_back, args=(self.kwargs, self.worker_pid, self.id, why), daemon=True).start()
+
+
+def take_back(kwargs: dict[str, Any], pid: int, task_id: str, why: str) -> None:
+    """Lapse the claim that this process had made for this task, if it had one."""
+    run_id, seq = kwargs["run_id"], kwargs["seq"]
+    here = parent_runtime()
+    try:
+        opened = here.store.lapse_step(Lapsed(run_id, seq, f"/{pid}/{task_id}/", when_due=False))
+    except Exception:
+        log.exception("run=%s seq=%s %s; its lease will lapse", run_id[:8], seq, why)
+        return
+    if opened is not None:
+        log.warning("run=%s seq=%s taken back: %s (pid %s)", run_id[:8], seq, why, pid)
+        here.dispatcher.dispatch(opened)

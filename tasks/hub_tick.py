@@ -1,0 +1,25 @@
+"""Wakes the worker's event loop often.
+
+With early acknowledgement and no prefetch, nothing wakes the loop when a thread becomes free: a full pool would be refilled
+once a second or two, at 4 tasks a second instead of 80 (P10). The tick costs 0.7 % of a core.
+"""
+
+from typing import Any
+
+from celery import bootsteps
+
+TICK_S = 0.05
+
+
+def _nothing() -> None:
+    pass
+
+
+class HubTick(bootsteps.StartStopStep):
+    """Consumer step without work of its own."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def register_with_event_loop(self, consumer: Any, hub: Any) -> None:
+        """Called by the worker when its event loop starts."""
+        hub.call_repeatedly(TICK_S, _nothing)

@@ -1,0 +1,81 @@
+"""What happens when a worker process starts, forks and stops.
+
+Rules:
+1. A prefork parent opens no pooled connection: a socket that two processes inherit answers the wrong one.
+2. Children die with their parent: a node that is killed must not leave tools running behind.
+"""
+
+import ctypes
+import functools
+import logging
+import os
+import signal
+import sys
+import threading
+from dataclasses import replace
+from typing import Any
+
+from celery.signals import setup_logging, worker_process_init, worker_ready
+
+from app.bootstrap import build_runtime, build_store
+from app.config import settings
+from app.engine.runtime import Runtime
+from app.llm.anthropic_client import preload
+from app.observe.log import configure_logging
+from app.store.open_steps import MODEL_QUEUE
+from tasks.celery_app import app
+from tasks.dispatch import CeleryDispatcher
+
+log = logging.getLogger("durable.worker")
+
+_PR_SET_PDEATHSIG = 1
+
+
+@functools.cache
+def _runtime_of(pid: int) -> Runtime:
+    return build_runtime(settings(), CeleryDispatcher(app))
+
+
+def runtime() -> Runtime:
+    """This process's runtime, built on first use; a forked child builds its own."""
+    return _runtime_of(os.getpid())
+
+
+@functools.cache
+def parent_runtime() -> Runtime:
+    """The runtime of a prefork parent: without a pool, since the parent will fork again."""
+    return replace(runtime(), store=build_store(settings(), pooled=False))
+
+
+@setup_logging.connect
+def _set_up_logging(**_: Any) -> None:
+    configure_logging(settings().node_name, style=settings().log_format, level=settings().log_level)
+
+
+@worker_ready.connect
+def _ready(sender: Any, **_: Any) -> None:
+    queues = sorted(queue.name for queue in sender.task_consumer.queues)
+    log.info("ready, consumes %s", ", ".join(queues))
+    # Importing the SDK takes over a second: before the first call, not in it, and not in the event loop.
+    if MODEL_QUEUE in queues:
+        threading.Thread(target=preload, name="preload", daemon=True).start()
+
+
+@worker_process_init.connect
+def _child_init(**_: Any) -> None:
+    _die_with(os.getppid())
+    runtime()
+
+
+def _die_with(parent: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # The parent may have died before that; elsewhere than on Linux, looking is the only way.
+    threading.Thread(target=_watch_parent, args=(parent,), name="parent-watch", daemon=True).start()
+
+
+def _watch_parent(parent: int) -> None:
+    pause = threading.Event()
+    while os.getppid() == parent:
+        pause.wait(1.0)
+    os.kill(os.getpid(), signal.SIGKILL)
