@@ -1,15 +1,15 @@
 """How migrations run: one transaction each, one migrating process at a time, and no long wait behind anybody's lock.
 
-A schema change that waits for a lock makes every later query on that table wait behind it. So it gives up in seconds and
-says so; running it again is harmless.
+A schema change that waits for a lock makes every later query on that table wait behind it. So it gives up in seconds
+and says so; running it again is harmless.
 """
 
 import logging
 from typing import Any
 
-from alembic import context
 from sqlalchemy import Connection, text
 
+from alembic import context
 from app.config import settings
 from app.domain.errors import ConfigError
 from app.store.dialect import open_engine

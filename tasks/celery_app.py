@@ -1,7 +1,5 @@
 """The Celery application: configured from the settings, with the guards that Celery 5.7.0 needs."""
 
-import sys
-
 from celery import Celery
 
 from app.config import settings
@@ -16,11 +14,7 @@ def _queues() -> list[str]:
     return ["model", *sorted({"tool"} | named)]
 
 
-def _role() -> str:
-    return "worker" if "worker" in sys.argv[1:] else "publisher"
-
-
 broker_guard.install()
 app = Celery("agent", include=["tasks.step", "tasks.maintenance", "tasks.processes"])
-app.config_from_object(configuration(settings(), _queues(), role=_role()))
+app.config_from_object(configuration(settings(), _queues()))
 app.steps["consumer"].add(hub_tick.HubTick)

@@ -4,7 +4,7 @@ import logging
 import threading
 from typing import Any
 
-from billiard.exceptions import TimeLimitExceeded, WorkerLostError
+from billiard.exceptions import WorkerLostError
 from celery.worker.request import Request
 
 from app.store.lapse import Lapsed
@@ -14,21 +14,21 @@ log = logging.getLogger("durable.step")
 
 
 class StepRequest(Request):
-    """The parent's view of a step that a child performs."""
+    """The parent's view of a step that a child performs. Our part comes first: Celery's may raise when Redis is away."""
 
     def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> None:
         """The task raised, or its process is gone."""
-        super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
         lost = getattr(exc_info.exception, "exc", exc_info.exception)  # billiard wraps what a child reported
         # The child reports SystemExit by itself, and dies of it.
         if isinstance(lost, (WorkerLostError, SystemExit, KeyboardInterrupt)):
             self._take_back("its process was lost")
+        super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
 
     def on_timeout(self, soft: bool, timeout: float) -> None:
         """The hard time limit is over; the pool kills the child."""
-        super().on_timeout(soft, timeout)
         if not soft:
-            self._take_back(f"{TimeLimitExceeded(timeout)}")
+            self._take_back(f"its process was killed after {timeout:g} s")
+        super().on_timeout(soft, timeout)
 
     def _take_back(self, why: str) -> None:
         # In a thread: a database that is slow must not stop the worker's event loop.

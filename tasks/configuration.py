@@ -15,12 +15,15 @@ SWEEP_ORPHANS_S = 60.0
 MAINTENANCE_QUEUE = "maintenance"
 
 
-def configuration(settings: Settings, queues: list[str], *, role: str) -> dict[str, Any]:
+#: A worker's own, on top of `_transport`: nobody waits for its answer, and a busy one may be late to read.
+WORKER_TRANSPORT = {"socket_timeout": 5, "socket_connect_timeout": 3}
+
+
+def configuration(settings: Settings, queues: list[str]) -> dict[str, Any]:
     """The same in every process: API, workers, beat and Flower.
 
     Args:
         queues: the model and tool queues that messages may go to.
-        role: name of this process among the broker's clients.
     """
     return {
         "broker_url": settings.redis_url,
@@ -39,12 +42,13 @@ def configuration(settings: Settings, queues: list[str], *, role: str) -> dict[s
         "worker_prefetch_multiplier": 1,
         # A lost broker connection is no reason to throw a paid call away.
         "worker_cancel_long_running_tasks_on_connection_loss": False,
-        "broker_transport_options": _transport(role),
+        "broker_transport_options": _transport(),
         "broker_connection_retry_on_startup": True,
         # For ever: a broker that is away for an hour is no reason to give up (P22).
         "broker_connection_max_retries": None,
         "broker_pool_limit": 20,
-        "broker_pool_acquire_timeout": 2.0,
+        # A POST may wait this long for a connection and then as long as a socket: 3 s in all.
+        "broker_pool_acquire_timeout": 1.0,
         # A publish is best effort and short; what it loses, the sweep rings for.
         "task_publish_retry": False,
         # JSON only: a pickled message is code (P43).
@@ -58,13 +62,25 @@ def configuration(settings: Settings, queues: list[str], *, role: str) -> dict[s
         # Flower shows nothing without events.
         "worker_send_task_events": True,
         "task_send_sent_event": True,
+        # A slow Flower cannot fill Redis.
+        "event_queue_ttl": 5,
+        "event_queue_expires": 60,
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
+        # For `celery inspect`. Nobody asks beat: whether sweeps happen is seen in the database.
         "worker_enable_remote_control": True,
+        "beat_enable_remote_control": False,
+        # On SIGTERM a worker finishes what it has begun, for as long as whoever sent it allows: a soft shutdown would cut
+        # steps, and fails on the threads pool (P16).
+        "worker_soft_shutdown_timeout": 0.0,
         # Children that import slowly are killed and started in a loop at the default of 4 s (P19).
         "worker_proc_alive_timeout": 30.0,
         "worker_lost_wait": 10.0,
         "worker_max_memory_per_child": 400_000,
+        # Each message brings its tool's limit; threads know none.
+        "task_time_limit": None,
+        "task_soft_time_limit": None,
+        "worker_detect_quorum_queues": True,
         "beat_schedule": _schedule(),
         "beat_scheduler": "celery.beat:Scheduler",
         "timezone": "UTC",
@@ -72,20 +88,22 @@ def configuration(settings: Settings, queues: list[str], *, role: str) -> dict[s
     }
 
 
-def _transport(role: str) -> dict[str, Any]:
+def _transport() -> dict[str, Any]:
     return {
         # Matters only for messages that a killed worker had reserved; longer than any step.
         "visibility_timeout": 7200,
         "unacked_restore_interval": 5,
         "unacked_restore_throttle": 1,
         # Without these a black-holed Redis blocks a publish, and so a POST, for ever (P21).
-        "socket_timeout": 5 if role == "worker" else 2,
-        "socket_connect_timeout": 3 if role == "worker" else 1,
+        "socket_timeout": 2,
+        "socket_connect_timeout": 1,
+        # Kombu would try again for four seconds, whatever `retry` says. A worker's own loop connects again by itself.
+        "max_retries": 0,
         "socket_keepalive": True,
         "health_check_interval": 10,
         "retry_on_timeout": False,
         "max_connections": 50,
-        "client_name": f"{role}-{socket.gethostname()}",
+        "client_name": f"publisher@{socket.gethostname()}",
     }
 
 

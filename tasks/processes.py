@@ -15,20 +15,26 @@ import threading
 from dataclasses import replace
 from typing import Any
 
-from celery.signals import setup_logging, worker_process_init, worker_ready
+from billiard.util import get_logger as pool_logger
+from celery.signals import celeryd_init, setup_logging, worker_init, worker_process_init, worker_ready
 
 from app.bootstrap import build_runtime, build_store
 from app.config import settings
+from app.domain.errors import ConfigError
 from app.engine.runtime import Runtime
 from app.llm.anthropic_client import preload
 from app.observe.log import configure_logging
 from app.store.open_steps import MODEL_QUEUE
 from tasks.celery_app import app
+from tasks.configuration import WORKER_TRANSPORT
 from tasks.dispatch import CeleryDispatcher
 
 log = logging.getLogger("durable.worker")
 
 _PR_SET_PDEATHSIG = 1
+
+# Whoever imports this, before it forks: a child that asked for its parent might already get another's answer.
+_PARENT = os.getpid()
 
 
 @functools.cache
@@ -50,6 +56,23 @@ def parent_runtime() -> Runtime:
 @setup_logging.connect
 def _set_up_logging(**_: Any) -> None:
     configure_logging(settings().node_name, style=settings().log_format, level=settings().log_level)
+    # A child's death: `child_lost` says in one line what a traceback of Celery's own code says in twenty.
+    logging.getLogger("celery.worker.request").setLevel(logging.CRITICAL)
+    pool_logger().propagate = True
+
+
+@celeryd_init.connect
+def _be_a_worker(sender: str, conf: Any, **_: Any) -> None:
+    conf.broker_transport_options = conf.broker_transport_options | WORKER_TRANSPORT | {"client_name": sender}
+
+
+@worker_init.connect
+def _build(**_: Any) -> None:
+    # Here and not in the first task: two threads would build two, and a wrong setting must end the worker.
+    try:
+        parent_runtime()
+    except ConfigError as error:
+        sys.exit(f"{error}")
 
 
 @worker_ready.connect
@@ -63,7 +86,7 @@ def _ready(sender: Any, **_: Any) -> None:
 
 @worker_process_init.connect
 def _child_init(**_: Any) -> None:
-    _die_with(os.getppid())
+    _die_with(_PARENT)
     runtime()
 
 

@@ -1,5 +1,6 @@
 """The one task of runs: advance a step, then dispatch what it opened."""
 
+import logging
 import os
 import uuid
 from typing import Any
@@ -11,10 +12,30 @@ from tasks.celery_app import app
 from tasks.dispatch import TASK
 from tasks.processes import runtime
 
+log = logging.getLogger("durable.step")
+
+_MAX_SEQ = 2**31 - 1
+
 
 @app.task(name=TASK, bind=True, Request="tasks.child_lost:StepRequest")
-def step(self: Task[Any, None], run_id: str, seq: int) -> None:
-    """Look at this step. The message has no authority: whoever can write to Redis can send any."""
+def step(self: Task[Any, None], run_id: Any = None, seq: Any = None, **later: Any) -> None:
+    """Look at this step. The message has no authority: whoever can write to Redis can send any.
+
+    Args:
+        later: what a newer version may send; a deploy mixes both.
+    """
+    if not is_step(run_id, seq):
+        log.warning("dropped a message that names no step (task %s)", self.request.id)
+        return
     here = runtime()
-    opened = advance(here, str(uuid.UUID(run_id)), int(seq), pid=os.getpid(), task_id=self.request.id)
-    here.dispatcher.dispatch(opened)
+    here.dispatcher.dispatch(advance(here, run_id, seq, pid=os.getpid(), task_id=self.request.id))
+
+
+def is_step(run_id: Any, seq: Any) -> bool:
+    """Whether this can name a step: a UUID as we write it, and a number that the database can hold."""
+    if not isinstance(run_id, str) or type(seq) is not int or not 1 <= seq <= _MAX_SEQ:
+        return False
+    try:
+        return str(uuid.UUID(run_id)) == run_id
+    except ValueError:
+        return False

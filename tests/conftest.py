@@ -6,10 +6,7 @@ skipped with the reason, and fail under CI.
 """
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TypeVar
 
 import psycopg
@@ -17,11 +14,11 @@ import pytest
 
 from app.embedded.errors import EmbeddedError
 from app.store.dialect import open_engine
+from app.store.migrations import upgrade
 from app.store.tables import metadata
 from tests.support.invariants import AuditedStore
 from tests.support.services import PostgresServer, RedisTestServer, start_postgres, start_redis
 
-ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = "migrated"
 T = TypeVar("T")
 
@@ -44,23 +41,12 @@ def _started(start: Callable[[], T]) -> T:
         pytest.skip(f"no server for the tests: {error}")
 
 
-def _migrate(url: str) -> None:
-    if not (ROOT / "alembic.ini").exists():
-        engine = open_engine(url)
-        metadata.create_all(engine)
-        engine.dispose()
-        return
-    command = [sys.executable, "-m", "alembic", "upgrade", "head"]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "DATABASE_URL": url}, capture_output=True, text=True)
-    assert done.returncode == 0, f"alembic upgrade head failed:\n{done.stdout}{done.stderr}"
-
-
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A PostgreSQL whose database `migrated` has the schema; do not stop it, start one of your own for that."""
     server = _started(start_postgres)
     try:
-        _migrate(server.create_database(TEMPLATE))
+        upgrade(server.create_database(TEMPLATE))
         yield server
     finally:
         server.close()

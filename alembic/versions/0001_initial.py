@@ -6,8 +6,8 @@ Written out in full and never edited once released; app/store/tables.py says wha
 from typing import Any
 
 import sqlalchemy as sa
-from alembic import op
 
+from alembic import op
 from app.store.dialect import Instant
 
 revision = "0001"

@@ -22,7 +22,6 @@ from app.domain.text import clean, dumps
 
 MAX_TOKEN_BUDGET = 2**53
 MAX_COST_USD = 1_000_000_000
-MAX_STEPS = 2**31 - 1
 METADATA_MAX_BYTES = 16_384
 METADATA_MAX_DEPTH = 16
 INPUT_MAX_DEPTH = 64
@@ -41,7 +40,7 @@ def _plain(value: Json, max_depth: int) -> Json:
     try:
         return plain(value, max_depth)
     except NotPlain as error:
-        raise PydanticCustomError(error.code, error.detail, {"at": error.at}) from error  # type: ignore[arg-type]
+        raise PydanticCustomError(error.code, error.detail, {"at": error.at}) from error
 
 
 def _input(value: Json) -> Json:
@@ -63,7 +62,7 @@ def _metadata(value: Json) -> Json:
     cleaned = _plain(value, METADATA_MAX_DEPTH)
     size = len(dumps(cleaned).encode())
     if size > METADATA_MAX_BYTES:
-        raise PydanticCustomError("too_large", f"{size} bytes of metadata; at most {METADATA_MAX_BYTES} are kept")  # type: ignore[arg-type]
+        raise PydanticCustomError("too_large", f"{size} bytes of metadata; at most {METADATA_MAX_BYTES} are kept")
     return cleaned
 
 
@@ -78,8 +77,13 @@ def _dollars(value: Json) -> Decimal:
     except InvalidOperation:
         too_fine = True  # an exponent beyond all bounds
     if too_fine or not 0 < amount <= MAX_COST_USD:
-        raise PydanticCustomError("dollars", f"above 0, at most {MAX_COST_USD}, at most 9 decimals")  # type: ignore[arg-type]
+        raise PydanticCustomError("dollars", f"above 0, at most {MAX_COST_USD}, at most 9 decimals")
     return amount
+
+
+Count = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
+ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._:-]{1,100}$")]
+CleanText = Annotated[str, AfterValidator(clean)]
 
 
 class ApiModel(BaseModel):
@@ -93,13 +97,11 @@ class RunRequest(ApiModel):
 
     input: Annotated[str | list[dict[str, Any]], BeforeValidator(_input)]
     token_budget: Annotated[int, Field(strict=True, ge=1, le=MAX_TOKEN_BUDGET)]
-    timeout_seconds: Annotated[int, Field(strict=True, ge=1, le=MAX_STEPS)]
-    model: Annotated[str | None, BeforeValidator(_given), Field(strict=True, pattern=r"^[A-Za-z0-9._:-]{1,100}$")] = (
-        None
-    )
-    system: Annotated[str | None, AfterValidator(lambda text: clean(text or "")), BeforeValidator(_given)] = None
+    timeout_seconds: Count
+    model: Annotated[ModelName | None, BeforeValidator(_given)] = None
+    system: Annotated[CleanText | None, BeforeValidator(_given)] = None
     cost_budget_usd: Annotated[Decimal | None, BeforeValidator(_dollars)] = None
-    max_steps: Annotated[int | None, BeforeValidator(_given), Field(strict=True, ge=1, le=MAX_STEPS)] = None
+    max_steps: Annotated[Count | None, BeforeValidator(_given)] = None
     metadata: Annotated[dict[str, Any], BeforeValidator(_metadata)] = Field(default_factory=dict)
 
 

@@ -2,8 +2,9 @@
 
 Rules:
 1. What the model said is echoed as it came, block for block (thinking and signatures included).
-2. One fixed list of repairs and nothing else: an empty text block is dropped; a tool_use id seen before in the run is
-   made unique from its step's seq, alike in call and result.
+2. One fixed list of repairs and nothing else: a text block without a visible character is dropped, since the API sends
+   such blocks and refuses them; a tool_use id seen before in the run is made unique from its step's seq, alike in call
+   and result.
 3. All results of a turn go into one user message, results only, in seq order.
 4. The messages of a later call begin with those of an earlier one (invariant I10): nothing here may look ahead.
 """
@@ -88,7 +89,7 @@ def _echo(blocks: list[Block], names: Sequence[str]) -> list[Block]:
     remaining = iter(names)
     echoed = []
     for block in blocks:
-        if block.get("type") == "text" and block.get("text") == "":
+        if block.get("type") == "text" and not str(block.get("text")).strip():
             continue
         if block.get("type") == "tool_use":
             name = next(remaining, block.get("id"))

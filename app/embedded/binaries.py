@@ -99,9 +99,8 @@ def _system_postgres_folders() -> Iterator[Path]:
             yield Path(said)
     for entry in os.get_exec_path():
         # /usr/local/bin often holds links: the folder that counts is the one they lead to, with share/ beside it.
-        program = Path(entry) / "postgres"
-        if program.exists():
-            yield program.resolve().parent
+        if program := shutil.which("postgres", path=entry):
+            yield Path(program).resolve().parent
     yield from sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_folder_version, reverse=True)
 
 

@@ -4,10 +4,7 @@ TCP on loopback only: no Unix socket, whose path must be short. fsync and checks
 server by a fast shutdown; what it leaves behind (a pid file, a held port) is no obstacle to the next start.
 """
 
-import os
 import re
-import secrets
-import shutil
 import signal
 import subprocess
 import time
@@ -15,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from app.embedded import account, binaries, ports, tether
+from app.embedded import account, binaries, pid_file, ports, tether
+from app.embedded.data_folder import data_major, last_words, make_data
 from app.embedded.errors import EmbeddedError
 
 START_TIMEOUT_S = 60.0  # recovery after a crash of a busy server takes its time
@@ -78,16 +76,16 @@ class Postgres:
         site = self._prepare()
         give_up = time.monotonic() + START_TIMEOUT_S
         while True:
-            _clear_stale_pid(site.home / "data", give_up)
+            pid_file.clear_stale(site.home / "data", give_up)
             port = self._next_port(site)
             told = self.log_file.stat().st_size if self.log_file.exists() else 0
             self.process = self._launch(site, port)
-            if _wait_ready(self.process, site.home / "data", give_up):
+            if _comes_up(self.process, site.home / "data", give_up):
                 break
             self.stop()
             reason = self.log_file.read_bytes()[told:]
             if time.monotonic() > give_up or not _PASSING.search(reason):
-                raise EmbeddedError(f"PostgreSQL did not start: {_tail(reason)} (log: {self.log_file})")
+                raise EmbeddedError(f"PostgreSQL did not start: {last_words(reason)} (log: {self.log_file})")
             time.sleep(0.2)
         self.port = port
         (site.home / "port").write_text(str(port))
@@ -116,42 +114,17 @@ class Postgres:
         return port
 
     def _prepare(self) -> account.Site:
-        found = binaries.find_postgres(self._mode, _data_major(self._site.home if self._site else self._home))
+        found = binaries.find_postgres(self._mode, data_major(self._site.home if self._site else self._home))
         site = account.settle(found.bin_dir, self._home)
-        if (major := _data_major(site.home)) not in (None, found.major):  # the data was found under /var
+        if (major := data_major(site.home)) not in (None, found.major):  # the data was found under /var
             found = binaries.find_postgres(self._mode, major)
             site = account.settle(found.bin_dir, self._home)
         self._site, self.major = site, found.major
-        if _data_major(site.home) is None:
-            self._init(site)
+        if data_major(site.home) is None:
+            make_data(site, sync=self._sync)
         elif not (site.home / "password").exists():
             raise EmbeddedError(f"{site.home}/password is missing: put it back, or move {site.home} away")
         return site
-
-    def _init(self, site: account.Site) -> None:
-        # Made aside and renamed: a start that is cut short leaves no half-made data folder.
-        draft = site.home / "data.new"
-        shutil.rmtree(draft, ignore_errors=True)
-        secret_file = site.home / "password"
-        secret_file.unlink(missing_ok=True)
-        with open(os.open(secret_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(secrets.token_urlsafe(24))
-        if site.account:
-            os.chown(secret_file, *site.account)
-        options = ["--username=postgres", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--data-checksums"]
-        sync = [] if self._sync else ["--no-sync"]
-        command = [*site.prefix, str(site.bin_dir / "initdb"), "-D", str(draft), f"--pwfile={secret_file}"]
-        process = tether.spawn(
-            [*command, *options, *sync],
-            death_signal=signal.SIGTERM,
-            output=subprocess.PIPE,
-            cwd=site.home,
-            account=site.account,
-        )
-        said, _ = process.communicate()
-        if process.returncode:
-            raise EmbeddedError(f"initdb failed: {_tail(said)}")
-        draft.rename(site.home / "data")
 
     def _launch(self, site: account.Site, port: int) -> "subprocess.Popen[bytes]":
         settings = {
@@ -175,57 +148,9 @@ class Postgres:
             )
 
 
-def _data_major(home: Path) -> int | None:
-    try:
-        return int((home / "data" / "PG_VERSION").read_text())
-    except FileNotFoundError:
-        return None
-
-
-def _wait_ready(process: "subprocess.Popen[bytes]", data: Path, give_up: float) -> bool:
-    """True once the server's pid file says `ready`; False if it ended or takes too long."""
+def _comes_up(process: "subprocess.Popen[bytes]", data: Path, give_up: float) -> bool:
     while process.poll() is None and time.monotonic() < give_up:
-        lines = _pid_file(data)
-        if len(lines) > 7 and lines[0] == str(process.pid) and lines[7].strip() == "ready":
+        if pid_file.says_ready(data, process.pid):
             return True
         time.sleep(0.01)
     return False
-
-
-def _pid_file(data: Path) -> list[str]:
-    try:
-        return (data / "postmaster.pid").read_text().splitlines()
-    except FileNotFoundError:
-        return []
-
-
-def _clear_stale_pid(data: Path, give_up: float) -> None:
-    """Wait for a former server of this folder to end; remove its pid file if another process has its number now.
-
-    PostgreSQL forgives a pid file whose process is gone, but refuses to start if the number was reused, as is common in
-    containers. The caller holds the lock of the state folder, so a live server here is one that is shutting down.
-    """
-    lines = _pid_file(data)
-    if not lines or not lines[0].isdigit():
-        return
-    pid = int(lines[0])
-    while _is_server_of(pid, data):
-        if time.monotonic() > give_up:
-            raise EmbeddedError(f"another PostgreSQL (pid {pid}) still runs over {data}: stop it first")
-        os.kill(pid, signal.SIGINT)
-        time.sleep(0.1)
-    (data / "postmaster.pid").unlink(missing_ok=True)
-
-
-def _is_server_of(pid: int, data: Path) -> bool:
-    command = f"/proc/{pid}/cmdline"
-    try:
-        words = Path(command).read_bytes()
-    except OSError:
-        words = subprocess.run(["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, check=False).stdout
-    return b"postgres" in words and os.fsencode(data) in words
-
-
-def _tail(said: bytes) -> str:
-    lines = said.decode(errors="replace").strip().splitlines()
-    return " / ".join(lines[-3:]) or "it said nothing"

@@ -77,7 +77,8 @@ def _perform_and_checkpoint(runtime: Runtime, claim: Claim, held: Held) -> list[
 
 def _elsewhere(runtime: Runtime, claim: Claim, unavailable: Unavailable) -> list[Dispatch]:
     """Release the step for another worker; after a settable time the run fails."""
-    if claim.age_s > runtime.tool_unavailable_s:
+    # Not by age alone: a step that waited for a person, or for any worker at all, is old when it is first claimed.
+    if min(claim.age_s, claim.lease.attempt * ELSEWHERE_S) > runtime.tool_unavailable_s:
         runtime.store.stop_run(claim.lease.run_id, StopCode.TOOL_UNAVAILABLE, unavailable.reason)
         return runtime.store.cut_step(claim.lease, Cut(tries=claim.tries, latency_ms=0))
     return runtime.store.postpone_step(claim.lease, Postponed(ELSEWHERE_S, claim.tries, "tool_unavailable"))

@@ -1,7 +1,17 @@
-"""Performing a tool step. Whatever a tool does, the model reads it: its failure is data, never the end of a worker."""
+"""Performing a tool step. A tool's failure is data for the model, never the end of a worker.
+
+Rules:
+1. Whatever a tool raises as an Exception, and SystemExit (argument parsers raise it), is an error result.
+2. KeyboardInterrupt and every other BaseException go up: a person wants this process to end, or something is amiss with it.
+   The claim then lapses like that of any lost worker, counted.
+3. A timeout says nothing about the effect: a tool that may not repeat is in doubt after it. Writing down what a tool
+   returned has a limit of its own, since by then the effect is certain.
+"""
 
 import logging
 import time
+from collections.abc import Callable
+from typing import Any
 
 from app.domain.effect import may_repeat
 from app.domain.errors import BadArguments, ToolTimeout
@@ -18,6 +28,9 @@ from app.tools.result import error_text, result_text
 from app.tools.time_limit import time_limit
 
 log = logging.getLogger(__name__)
+
+#: Limit of turning a tool's value into text; shorter than the pool's grace, or the hard limit would come first.
+WRITING_S = 2.0
 
 
 def call_tool(runtime: Runtime, claim: Claim, held: Held) -> Outcome:
@@ -40,7 +53,6 @@ def call_tool(runtime: Runtime, claim: Claim, held: Held) -> Outcome:
 
 def _invoke(runtime: Runtime, tool: Tool[..., object], claim: Claim, held: Held) -> tuple[str | None, str]:
     """An error code, or None, and the tool_result's content as JSON text."""
-    at_most = runtime.tool_result_max_chars
     limit_s = max(0.0, min(claim.timeout_s or 0.0, claim.seconds_left))
     lease = claim.lease
     call = ToolCall(
@@ -52,13 +64,32 @@ def _invoke(runtime: Runtime, tool: Tool[..., object], claim: Claim, held: Held)
         stopped=held.stopped,
     )
     try:
-        with time_limit(limit_s):
-            value = tool.invoke(arguments(claim), call)
-    except ToolTimeout as error:
-        return "timed_out", dumps(error_text(error, at_most))
-    except BadArguments as error:
-        return "bad_arguments", dumps(error_text(error, at_most))
-    except Exception as error:
-        log.info("run=%s seq=%s %s raised", lease.run_id[:8], lease.seq, tool.name, exc_info=True)
-        return "raised", dumps(error_text(error, at_most))
-    return None, result_text(value, at_most)
+        value = time_limit(limit_s, lambda: tool.invoke(arguments(claim), call))
+    except (Exception, SystemExit) as error:
+        code = _code(error)
+        if code == "raised":
+            log.info("run=%s seq=%s %s raised", lease.run_id[:8], lease.seq, tool.name, exc_info=True)
+        return code, _written(_error_text, error, runtime.tool_result_max_chars)
+    return None, _written(result_text, value, runtime.tool_result_max_chars)
+
+
+def _code(error: BaseException) -> str:
+    match error:
+        case ToolTimeout():
+            return "timed_out"
+        case BadArguments():
+            return "bad_arguments"
+        case _:
+            return "raised"
+
+
+def _written(write: Callable[[Any, int], str], value: object, at_most: int) -> str:
+    """The text of what a tool returned or raised, whose own code takes part in writing it."""
+    try:
+        return time_limit(WRITING_S, lambda: write(value, at_most))
+    except (ToolTimeout, SystemExit):
+        return dumps(f"[a value of type {type(value).__name__} that could not be written as text]")
+
+
+def _error_text(error: BaseException, at_most: int) -> str:
+    return dumps(error_text(error, at_most))

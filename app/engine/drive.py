@@ -23,7 +23,7 @@ class LocalDispatcher:
 
     def is_empty(self, queue: str) -> bool:
         """Whether nothing is in line for this queue."""
-        return not any(dispatch.queue == queue for dispatch in self.waiting)
+        return not any(dispatch.queue == queue for dispatch in list(self.waiting))
 
 
 def drive(runtime: Runtime, run_id: str, *, idle: Callable[[float], None] = time.sleep) -> RunView:

@@ -41,13 +41,13 @@ class Keeper:
 
     Args:
         store: with a connection of its own, so that a busy pool cannot starve renewals.
-        tick_s: how often it looks, in seconds.
+        tick_s: how often it looks, in seconds; None: every second, and oftener where leases are short.
         clock: monotonic seconds.
     """
 
-    def __init__(self, store: Store, *, tick_s: float = 1.0, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: Store, *, tick_s: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
-        self._tick_s = tick_s
+        self._tick_s = tick_s or min(1.0, store.lease_s / 10)
         self.clock = clock
         self._lock = threading.Lock()
         self._held: dict[Lease, Held] = {}
@@ -62,14 +62,14 @@ class Keeper:
             limit_s: how long the step may be worked on, in seconds.
         """
         held = Held(lease, claimed_at + self._store.lease_s, self.clock() + limit_s)
+        self._start()
         with self._lock:
             self._held[lease] = held
-        self._start()
         try:
             yield held
         finally:
             with self._lock:
-                del self._held[lease]
+                self._held.pop(lease, None)
 
     def watch(self) -> None:
         """Cut what is past its limit or whose lease is about to end, by the local clock alone."""
@@ -77,7 +77,7 @@ class Keeper:
         for held in self._all():
             if now >= held.limit_at:
                 held.cutoff.cut("deadline")
-            elif now >= held.ends_at - min(1.0, self._store.lease_s / 10):
+            elif now >= held.ends_at - 2 * self._tick_s:  # the next look may come a little late
                 log.warning("run=%s seq=%s lease could not be renewed in time", held.lease.run_id[:8], held.lease.seq)
                 held.cutoff.cut("lease_lost")
 
@@ -100,7 +100,9 @@ class Keeper:
         with self._lock:
             if self._pid == os.getpid():
                 return
-            self._pid = os.getpid()  # threads do not survive a fork
+            # Threads do not survive a fork, and the parent's leases are the parent's: renewed here, they would outlive it.
+            self._pid = os.getpid()
+            self._held = {}
         for name, work in (("watch", self.watch), ("renew", self.renew)):
             threading.Thread(target=self._loop, args=(work,), name=f"keeper-{name}", daemon=True).start()
 

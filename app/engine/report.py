@@ -26,7 +26,7 @@ def checkpointed(runtime: Runtime, claim: Claim, outcome: Outcome, opened: list[
     """A step is written down; if it opened nothing, the run may have ended with it."""
     lease = claim.lease
     _log(runtime, lease.run_id, f"seq={lease.seq} {_said(claim, outcome)}", lease.seq, claim)
-    if opened or isinstance(outcome, (Postponed, Suspended)):
+    if opened or isinstance(outcome, Suspended):
         return
     if claim.kind is StepKind.MODEL:
         _ended(runtime, lease.run_id)

@@ -1,8 +1,9 @@
 """Connections that another thread can shut under a blocked call.
 
-Closing a socket does not wake who is blocked in it; shutting it down does. Connections are pooled, and which one a call
-was given is not told before the response headers come. So every connection is wrapped: who writes to it uses it (httpcore
-works in the caller's own thread), and the call's cutoff shuts what that call uses. HTTP/1 only: one call, one connection.
+Closing a socket does not wake who is blocked in it; shutting it down does. Connections are pooled, and which one a
+call was given is not told before the response headers come. So every connection is wrapped: who writes to it uses it
+(httpcore works in the caller's own thread), and the call's cutoff shuts what that call uses. HTTP/1 only: one
+connection serves one call at a time.
 """
 
 import contextlib
@@ -48,7 +49,6 @@ class _Plug:
         self._sock = sock.dup()
         self._lock = threading.Lock()
         self._user: _Call | None = None
-        self.pulled = False
 
     def take(self) -> None:
         call: _Call | None = getattr(_thread, "call", None)
@@ -66,7 +66,6 @@ class _Plug:
         # Only while that call still uses it: by now the connection may serve another call.
         with self._lock, contextlib.suppress(OSError):
             if self._user is call:
-                self.pulled = True
                 self._sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
@@ -82,8 +81,7 @@ class _Stream:
         self._plug = plug
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        # A shut socket still yields what is on its way, without end if the server goes on sending.
-        data: bytes = b"" if self._plug.pulled else self._stream.read(max_bytes, timeout)
+        data: bytes = self._stream.read(max_bytes, timeout)
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:

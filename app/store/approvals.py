@@ -8,7 +8,7 @@ from app.domain import decide as core
 from app.domain.errors import AlreadyDecided, IllegalTransition
 from app.domain.run import Dispatch
 from app.domain.status import StepKind, StepStatus, StopCode
-from app.domain.text import dumps
+from app.domain.text import clean, dumps
 from app.store.dialect import after, now
 from app.store.locked_run import LockedRun, lock_run
 from app.store.open_steps import carry_out
@@ -71,7 +71,7 @@ def decide(
     run = lock_run(connection, run_id)
     where = {"the_run": run_id, "the_seq": seq}
     step = connection.execute(_STEP, where).first()
-    told = {**where, "the_verdict": verdict, "by": by, "why": why}
+    told = {**where, "the_verdict": verdict, "by": clean(by), "why": clean(why) if why else None}
     if step is None or not run.is_active or connection.execute(_DECIDE, told).first() is None:
         raise AlreadyDecided(f"run {run_id} step {seq} waits for no verdict")
     if verdict == "run":

@@ -13,6 +13,7 @@ from app.domain.lease import Lease
 from app.domain.outcome import Answered, Cut, Postponed, Refused, Returned, Suspended
 from app.domain.run import Dispatch
 from app.domain.status import StepKind, StepStatus, StopCode
+from app.domain.text import clean
 from app.store.dialect import after, now
 from app.store.fence import fenced
 from app.store.locked_run import LockedRun, lock_run
@@ -46,7 +47,7 @@ def refuse_model_step(connection: Connection, lease: Lease, refused: Refused, fr
     columns = {
         "status": StepStatus.ERROR,
         "error_code": refused.error_code,
-        "error_message": refused.message,
+        "error_message": clean(refused.message),
         "request_id": refused.request_id,
         "latency_ms": refused.latency_ms,
     }
@@ -63,9 +64,8 @@ def cut_step(connection: Connection, lease: Lease, cut: Cut, fraction: float) ->
     """The run is being stopped and the step was ended on our side: CANCELLED, with what a cut model call had used."""
     run = lock_run(connection, lease.run_id)
     run.waste(cut.waste, cut.waste_cost_nano)
-    run.set_stop(connection, StopCode.DEADLINE, "the deadline passed during a model call")
     columns = {"latency_ms": cut.latency_ms} | _waste_columns(cut)
-    return _cancel(connection, run, lease, columns, fraction)
+    return _cancel(connection, run, lease, columns, fraction=fraction, reason="the deadline passed during a model call")
 
 
 def finish_tool_step(connection: Connection, lease: Lease, returned: Returned, fraction: float) -> list[Dispatch]:
@@ -102,20 +102,22 @@ def postpone_step(connection: Connection, lease: Lease, postponed: Postponed, fr
             "error_code": postponed.reason,
         }
         step = fenced(connection, lease, columns | waste)
+        if step is None:
+            return []
         run.save(connection)
-        if step is None or not hand_back:
+        if not hand_back:
             return []
         kind = StepKind(step.kind)
         return [Dispatch(lease.run_id, lease.seq, kind, step.queue, 1, step.tool_name, step.timeout_s)]
-    run.set_stop(connection, StopCode.DEADLINE, f"waiting {postponed.wait_s:.0f} s more would pass the deadline")
-    return _cancel(connection, run, lease, waste, fraction)
+    reason = f"waiting {postponed.wait_s:.0f} s more would pass the deadline"
+    return _cancel(connection, run, lease, waste, fraction=fraction, reason=reason)
 
 
 def suspend_step(connection: Connection, lease: Lease, suspended: Suspended, fraction: float) -> list[Dispatch]:
     """WAITING for a person, with the question as an `approval` row."""
     run = lock_run(connection, lease.run_id)
     if run.stop_code is not None:
-        return _cancel(connection, run, lease, {}, fraction)
+        return _cancel(connection, run, lease, {}, fraction=fraction, reason=None)
     wait_s = run.seconds_left if suspended.expires_s is None else suspended.expires_s
     columns = {"status": StepStatus.WAITING, "locked_by": None, "due_at": after(wait_s)}
     if fenced(connection, lease, columns) is not None:
@@ -132,12 +134,20 @@ def ask(connection: Connection, run_id: str, seq: int, question: Suspended) -> N
 
 
 def _cancel(
-    connection: Connection, run: LockedRun, lease: Lease, columns: dict[str, Any], fraction: float
+    connection: Connection,
+    run: LockedRun,
+    lease: Lease,
+    columns: dict[str, Any],
+    *,
+    fraction: float,
+    reason: str | None,
 ) -> list[Dispatch]:
-    """Close our step as CANCELLED in a run that is being stopped, and whatever else is not started."""
+    """Close our step as CANCELLED, and whatever else is not started. Nobody stops the run yet: its deadline does."""
     step = fenced(connection, lease, {"status": StepStatus.CANCELLED} | columns | _CLOSED)
     if step is None:
         return []
+    # Only now: a claim that does not hold the step must not stop the run either.
+    run.set_stop(connection, StopCode.DEADLINE, reason)
     run.open_steps -= 1
     stop_open_steps(connection, run)
     following = decide.after_cancel(run.standing())

@@ -14,6 +14,8 @@ _LADDER_S = case(
     (run_step.c.dispatches == 2, 40.0),
     else_=60.0,
 )
+# Read once per statement, in a subquery: a volatile function cannot bound an index, and every open step would be read.
+_NOW = select(now()).scalar_subquery()
 _KEY = tuple_(run_step.c.run_id, run_step.c.seq)
 
 
@@ -42,7 +44,7 @@ def _ring(which: object) -> object:
     )
 
 
-_RING_DUE = _ring(run_step.c.due_at <= now())
+_RING_DUE = _ring(run_step.c.due_at <= _NOW)
 _RING_UNCLAIMED = _ring(
     (run_step.c.queue == bindparam("the_queue")) & (run_step.c.dispatches > 0) & (run_step.c.run_at <= after(-1.0))
 )
@@ -68,19 +70,19 @@ _UNCLAIMED_QUEUES = (
 )
 _LAPSED = (
     select(run_step.c.run_id, run_step.c.seq, run_step.c.locked_by)
-    .where((run_step.c.status == StepStatus.STARTED) & (run_step.c.due_at <= now()))
+    .where((run_step.c.status == StepStatus.STARTED) & (run_step.c.due_at <= _NOW))
     .order_by(run_step.c.due_at)
     .limit(bindparam("at_most"))
 )
 _EXPIRED = (
     select(run_step.c.run_id, run_step.c.seq)
-    .where((run_step.c.status == StepStatus.WAITING) & (run_step.c.due_at <= now()))
+    .where((run_step.c.status == StepStatus.WAITING) & (run_step.c.due_at <= _NOW))
     .order_by(run_step.c.due_at)
     .limit(bindparam("at_most"))
 )
 _OVERDUE = (
     select(run.c.id)
-    .where((run.c.status == RunStatus.ACTIVE) & run.c.stop_code.is_(None) & (run.c.deadline_at <= now()))
+    .where((run.c.status == RunStatus.ACTIVE) & run.c.stop_code.is_(None) & (run.c.deadline_at <= _NOW))
     .order_by(run.c.deadline_at)
     .limit(bindparam("at_most"))
 )

@@ -57,7 +57,12 @@ _STEP = (
 )
 _WRITE = update(run_step).where((run_step.c.run_id == bindparam("the_run")) & (run_step.c.seq == bindparam("the_seq")))
 _CRASHED: dict[str, Any] = {"crashes": run_step.c.crashes + 1}
-_CLOSED: dict[str, Any] = _CRASHED | {"due_at": None, "finished_at": now()}
+# The owner is marked, or the claim that lapsed would take the closed row for its own checkpoint, see fence.py.
+_CLOSED: dict[str, Any] = _CRASHED | {
+    "due_at": None,
+    "finished_at": now(),
+    "locked_by": run_step.c.locked_by + "/lapsed",
+}
 
 
 def lapse_step(connection: Connection, lapsed: Lapsed, *, max_crashes: int, fraction: float) -> list[Dispatch] | None:

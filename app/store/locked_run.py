@@ -14,6 +14,7 @@ from app.domain.decide import End
 from app.domain.errors import RunNotFound
 from app.domain.guard import Standing
 from app.domain.status import RUN_TRANSITIONS, RunStatus, StopCode
+from app.domain.text import clean
 from app.domain.usage import Usage
 from app.store.dialect import now, seconds_until
 from app.store.tables import run
@@ -115,7 +116,7 @@ class LockedRun:
         """Begin to stop the run; the first code wins."""
         if self.stop_code is None:
             self.stop_code = code
-            connection.execute(_SET_STOP, {"run_id": self.id, "code": code.value, "reason": reason})
+            connection.execute(_SET_STOP, {"run_id": self.id, "code": code.value, "reason": _stored(reason)})
 
     def save(self, connection: Connection, end: End | None = None) -> None:
         """Write the counters back, and the terminal status if the run is over."""
@@ -128,10 +129,15 @@ class LockedRun:
         values |= {
             "new_status": end.status.value,
             "new_error_code": end.error_code,
-            "new_error_message": end.error_message,
-            "new_output": end.output,
+            "new_error_message": _stored(end.error_message),
+            "new_output": _stored(end.output),
         }
         connection.execute(_SAVE_END, values)
+
+
+def _stored(text: str | None) -> str | None:
+    # A model or a person may write NUL or lone surrogates; a column refuses them, and the run would never end.
+    return None if text is None else clean(text)
 
 
 def lock_run(connection: Connection, run_id: str) -> LockedRun:

@@ -1,6 +1,6 @@
 """The schema's history: which migration is the newest, and bringing a database up to it.
 
-The migrations are in alembic/versions, and alembic/env.py says how they run. Alembic is imported only when it is needed.
+The migrations are in alembic/versions; alembic/env.py says how they run. Alembic is imported only when it is needed.
 """
 
 import functools
@@ -21,7 +21,8 @@ _INI = Path(__file__).resolve().parents[2] / "alembic.ini"
 
 # Who has been in a transaction for longest: most likely the one that stands in the way.
 _OPEN_TRANSACTIONS = text(
-    "SELECT pid, coalesce(application_name, ''), coalesce(state, ''), CAST(extract(epoch FROM now() - xact_start) AS int)"
+    "SELECT pid, coalesce(application_name, ''), coalesce(state, ''),"
+    " CAST(extract(epoch FROM now() - xact_start) AS int)"
     " FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL"
     " ORDER BY xact_start LIMIT 3"
 )
@@ -88,7 +89,7 @@ def _is_lock_timeout(error: OperationalError) -> bool:
 
 
 def _blocked_text(url: str) -> str:
-    said = "a lock did not come free in time, so the migration gave up; end the transaction that holds it and run this again"
+    said = "a lock did not come free in time, so the migration gave up; end whoever holds it and run this again"
     engine = open_engine(url, pool_size=1)
     try:
         if engine.dialect.name != "postgresql":

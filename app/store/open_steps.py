@@ -66,9 +66,13 @@ def model_row(run_id: str, seq: int, turn: int) -> dict[str, Any]:
 
 def insert_first(connection: Connection, run_id: str, fraction: float) -> Dispatch:
     """Step 1 of a new run."""
-    row = model_row(run_id, 1, 1)
-    _insert(connection, [row], fraction)
-    return _dispatch(row)
+    _insert(connection, [model_row(run_id, 1, 1)], fraction)
+    return first_dispatch(run_id)
+
+
+def first_dispatch(run_id: str) -> Dispatch:
+    """The wake-up of step 1."""
+    return _dispatch(model_row(run_id, 1, 1))
 
 
 def _tool_row(run: LockedRun, call: ToolUse, tool: ToolDefinition | None, turn: int, offset: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import uuid
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, case, exists, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, case, exists, or_, select
 
 from app.domain.effect import Effect
 from app.domain.errors import AmbiguousRunId, RunNotFound
@@ -14,7 +14,7 @@ from app.domain.status import RunStatus, ShownStatus, StepKind, StepStatus
 from app.domain.text import dumps
 from app.domain.usage import Usage
 from app.store.dialect import after, insert_new, now
-from app.store.open_steps import insert_first
+from app.store.open_steps import first_dispatch, insert_first
 from app.store.tables import agent_version, run, run_step
 
 
@@ -34,7 +34,9 @@ def create_run(connection: Connection, new: NewRun, run_id: str, fraction: float
         "open_steps": 1,
         "next_seq": 2,
     }
-    connection.execute(insert(run).values(created_at=now(), deadline_at=after(new.timeout_s)), values)
+    start = insert_new(connection.dialect.name, run).values(created_at=now(), deadline_at=after(new.timeout_s))
+    if connection.execute(start.returning(run.c.id), values).first() is None:
+        return first_dispatch(run_id)  # an earlier COMMIT of this very call went through and only its answer was lost
     return insert_first(connection, run_id, fraction)
 
 

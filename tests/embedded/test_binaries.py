@@ -49,6 +49,17 @@ def test_a_link_on_path_leads_to_the_folder_that_holds_the_programs(bare_path: P
     assert find_postgres("system").bin_dir == real
 
 
+def test_a_folder_on_path_that_we_may_not_read_is_passed_over(
+    bare_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    real = postgres_at(tmp_path / "pg16/bin", 16)
+    monkeypatch.setenv("PATH", f"{closed}{os.pathsep}{real}")
+
+    assert find_postgres("system").bin_dir == real
+
+
 def test_a_folder_without_initdb_or_too_old_is_passed_over(bare_path: Path, tmp_path: Path) -> None:
     program(bare_path / "postgres", "postgres (PostgreSQL) 17.1")
     program(bare_path / "pg_config", str(postgres_at(tmp_path / "old/bin", 14)))

@@ -1,6 +1,5 @@
 """Anthropic's SDK against a server that fails in every way: what each failure becomes."""
 
-import json
 from typing import Any
 
 import pytest
@@ -10,17 +9,19 @@ from app.domain.usage import Usage
 from app.llm.anthropic_client import AnthropicClient
 from app.llm.client import Cutoff, ModelRequest
 from tests.support.raw_server import Peer, Script, raw_server
-from tests.support.stream_events import MESSAGE_STOP, Event, message_delta, message_start, streaming, text_block
+from tests.support.stream_events import (
+    MESSAGE_STOP,
+    Event,
+    message_delta,
+    message_start,
+    refusing,
+    streaming,
+    text_block,
+)
 
 pytestmark = pytest.mark.timeout(60)
 
 REQUEST = ModelRequest("m", 100, [{"role": "user", "content": "go"}])
-
-
-def _refusing(status: int, body: Any, **headers: str) -> Script:
-    text = body if isinstance(body, str) else json.dumps(body)
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return lambda peer: peer.respond(status, named, text)
 
 
 def _error(type_: str, message: str = "m", **details: str) -> dict[str, Any]:
@@ -110,7 +111,7 @@ def test_an_error_event_in_the_stream_is_judged_by_its_type(type_: str, transien
     ],
 )
 def test_a_refusal_is_judged_by_its_status_and_asked_for_once(status: int, type_: str, transient: bool) -> None:
-    error = _failing(_refusing(status, _error(type_, "because"), request_id="req_1", retry_after="7"))
+    error = _failing(refusing(status, _error(type_, "because"), request_id="req_1", retry_after="7"))
     assert (error.status, error.code, error.transient) == (status, type_, transient)
     assert (error.request_id, error.retry_after_s) == ("req_1", 7.0)
     assert str(error) == f"{type_} (HTTP {status}): because"
@@ -118,12 +119,12 @@ def test_a_refusal_is_judged_by_its_status_and_asked_for_once(status: int, type_
 
 def test_a_spend_limit_is_terminal_under_its_own_name() -> None:
     body = _error("rate_limit_error", error_code="enforced_spend_limit_reached")
-    error = _failing(_refusing(429, body, x_should_retry="true"))
+    error = _failing(refusing(429, body, x_should_retry="true"))
     assert (error.code, error.transient) == ("enforced_spend_limit_reached", False)
 
 
 def test_a_page_of_html_is_named_by_its_status() -> None:
-    error = _failing(_refusing(502, "<html>" + "x" * 9000, content_type="text/html"))
+    error = _failing(refusing(502, "<html>" + "x" * 9000, content_type="text/html"))
     assert (error.code, error.transient, error.status) == ("http_502", True, 502)
     assert len(str(error)) < 600
 
@@ -132,12 +133,12 @@ def test_a_page_of_html_is_named_by_its_status() -> None:
     "body", [[], "null", {"error": "text"}, {"error": {"type": 7, "details": [1]}}, {"error": None}]
 )
 def test_a_refusal_of_any_shape_is_still_judged(body: Any) -> None:
-    error = _failing(_refusing(503, body))
+    error = _failing(refusing(503, body))
     assert (error.code, error.transient) == ("http_503", True)
 
 
 def test_x_should_retry_is_obeyed() -> None:
-    assert not _failing(_refusing(500, _error("api_error"), x_should_retry="false")).transient
+    assert not _failing(refusing(500, _error("api_error"), x_should_retry="false")).transient
 
 
 def test_a_server_that_hangs_up_without_a_word_is_a_connection_error() -> None:

@@ -143,9 +143,10 @@ def test_a_call_cut_beforehand_sends_nothing() -> None:
     cutoff = Cutoff()
     cutoff.cut("stopped")
     with raw_server() as server:
-        with pytest.raises(CallCut, match="stopped"):
+        with pytest.raises(CallCut, match="stopped") as raised:
             _client(server.url).complete(REQUEST, cutoff)
         assert server.requests == []
+    assert raised.value.__cause__ is None  # not even a connection that had to be shut
 
 
 def test_a_call_cut_once_it_is_over_stays_answered_and_a_finished_one_leaves_nothing_to_cut() -> None:

@@ -221,3 +221,12 @@ def test_usage_follows_the_cached_prefix(fake: FakeServer, client: anthropic.Ant
     assert first.cache_creation_input_tokens > 2000
     assert changed.cache_read_input_tokens == 0
     assert second.input_tokens < 100
+
+
+def test_moving_the_breakpoint_keeps_the_cached_prefix(fake: FakeServer, client: anthropic.Anthropic) -> None:
+    bare = {"type": "text", "text": "rule " * 2000}
+    mark: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}
+    first = streamed(client, ask(system=[{**bare, **mark}])).usage
+    later = streamed(client, ask(system=[bare], messages=[{"role": "user", "content": "more " * 999}], **mark)).usage
+    assert later.cache_read_input_tokens == first.cache_creation_input_tokens
+    assert later.cache_creation_input_tokens

@@ -8,9 +8,13 @@ import pytest
 
 from app.domain.errors import CallCut, LlmError
 from app.domain.usage import Usage
+from app.llm.anthropic_client import AnthropicClient
 from app.llm.client import Cutoff, ModelRequest, ModelResponse
 from app.llm.retrying import Postpone, Retrying
 from app.llm.scripted import ScriptedModel
+from app.llm.time_limited import TimeLimited
+from tests.support.raw_server import raw_server
+from tests.support.stream_events import refusing, streaming, whole
 
 REQUEST = ModelRequest("some-model", 100, [{"role": "user", "content": "go"}])
 
@@ -31,6 +35,18 @@ def test_two_429_with_retry_after_then_success_is_two_full_waits_and_three_calls
     response = Retrying(model, max_tries=5, sleep=sleeps.append).complete(REQUEST, Cutoff())
     assert [seconds * 1000 >= 7000 for seconds in sleeps] == [True, True]
     assert model.calls == response.tries == 3
+
+
+def test_the_same_over_http_through_all_layers() -> None:
+    sleeps: list[float] = []
+    busy = refusing(429, {"type": "error", "error": {"type": "rate_limit_error", "message": "m"}}, retry_after="7")
+    with raw_server(busy, busy, streaming(*whole())) as server:
+        client = AnthropicClient("key", server.url)
+        model = Retrying(TimeLimited(client, 60), max_tries=5, sleep=sleeps.append)
+        assert model.complete(REQUEST, Cutoff()).tries == 3
+        client.close()
+        assert [seconds * 1000 >= 7000 for seconds in sleeps] == [True, True]
+        assert len(server.requests) == 3
 
 
 def test_a_400_is_one_call() -> None:

@@ -6,9 +6,11 @@ import pytest
 
 from app.domain.errors import CallCut, LlmError
 from app.domain.usage import Usage
+from app.llm.anthropic_client import AnthropicClient
 from app.llm.client import Cutoff, ModelRequest, ModelResponse
 from app.llm.scripted import ScriptedModel
 from app.llm.time_limited import TimeLimited
+from tests.support.raw_server import Peer, raw_server
 
 REQUEST = ModelRequest("some-model", 100, [{"role": "user", "content": "go"}])
 
@@ -48,6 +50,19 @@ def test_the_limit_does_not_cut_the_outer_cutoff() -> None:
     with pytest.raises(LlmError):
         TimeLimited(ScriptedModel().then_call(_until_cut), 0.01).complete(REQUEST, outer)
     assert outer.reason is None
+
+
+def test_pings_do_not_put_the_limit_off() -> None:
+    def ping_for_ever(peer: Peer) -> None:
+        peer.open_stream()
+        peer.drip()
+
+    with raw_server(ping_for_ever) as server:
+        client = AnthropicClient("key", server.url)
+        with pytest.raises(LlmError) as raised:
+            TimeLimited(client, 0.3).complete(REQUEST, Cutoff())
+        client.close()
+    assert raised.value.code == "timeout_error"
 
 
 def test_every_call_gets_the_whole_limit_anew() -> None:

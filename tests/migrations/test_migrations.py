@@ -1,4 +1,4 @@
-"""The migrations make the schema that app/store/tables.py describes, on both databases, and get out of the way of others."""
+"""Migrations make the schema that app/store/tables.py describes, on both databases, and wait for nobody for long."""
 
 import subprocess
 import sys
@@ -8,27 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
 from sqlalchemy import Engine, create_engine, inspect, text
 
 from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from app.store.dialect import open_engine
 from app.store.migrations import MigrationBlocked, alembic_config, current, head, upgrade
 from app.store.tables import metadata
-from tests.support.services import PostgresServer, start_postgres
+from tests.support.services import PostgresServer
 
 NAMES = {
     "postgresql": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
     "sqlite": "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL",
 }
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    running = start_postgres()
-    yield running
-    running.close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -37,13 +30,14 @@ def urls(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, 
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/a.db", f"sqlite:///{tmp_path}/b.db"
         return
-    running: PostgresServer = request.getfixturevalue("server")
+    running: PostgresServer = request.getfixturevalue("postgres_server")
     yield running.create_database(), running.create_database()
 
 
 @pytest.fixture
-def postgres_url(server: PostgresServer) -> str:
-    return server.create_database()
+def empty_url(postgres_server: PostgresServer) -> str:
+    """A Postgres database without our schema."""
+    return postgres_server.create_database()
 
 
 def schema_of(engine: Engine) -> dict[str, Any]:
@@ -96,29 +90,29 @@ def test_downgrade_leaves_nothing_behind_and_upgrade_works_again(urls: tuple[str
     assert upgrade(urls[0]) == (None, head())
 
 
-def test_two_migrations_at_once_both_end_at_the_head(postgres_url: str) -> None:
+def test_two_migrations_at_once_both_end_at_the_head(empty_url: str) -> None:
     # Alembic keeps its context in the process, so two processes, as it really happens.
     with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(_migrate_in_a_process, [postgres_url, postgres_url]))
+        results = list(pool.map(_migrate_in_a_process, [empty_url, empty_url]))
     assert results == [0, 0]
-    assert current(postgres_url) == head()
+    assert current(empty_url) == head()
 
 
 def _migrate_in_a_process(url: str) -> int:
     code = "import sys; from app.store.migrations import upgrade; upgrade(sys.argv[1])"
-    return subprocess.run([sys.executable, "-c", code, url], timeout=60).returncode
+    return subprocess.run([sys.executable, "-c", code, url], check=False, timeout=60).returncode
 
 
-def test_migration_behind_an_idle_transaction_gives_up_in_seconds_and_names_it(postgres_url: str) -> None:
-    blocker = create_engine(postgres_url, connect_args={"application_name": "forgotten psql"})
+def test_migration_behind_an_idle_transaction_gives_up_in_seconds_and_names_it(empty_url: str) -> None:
+    blocker = create_engine(empty_url, connect_args={"application_name": "forgotten psql"})
     with blocker.connect() as connection:
         connection.execute(text("CREATE TABLE alembic_version (version_num varchar(32) NOT NULL PRIMARY KEY)"))
         connection.commit()
         connection.execute(text("SELECT * FROM alembic_version"))
         connection.execute(text("LOCK TABLE alembic_version IN SHARE MODE"))
-        with pytest.raises(MigrationBlocked, match="forgotten psql.*idle in transaction"):
-            upgrade(postgres_url)
+        with pytest.raises(MigrationBlocked, match=r"forgotten psql.*idle in transaction"):
+            upgrade(empty_url)
         assert inspect(connection).get_table_names() == ["alembic_version"]
         connection.commit()
-    assert upgrade(postgres_url) == (None, head())
+    assert upgrade(empty_url) == (None, head())
     blocker.dispose()

@@ -1,5 +1,6 @@
-"""The events of a Messages stream, as the API sends them."""
+"""The events of a Messages stream, as the API sends them, and scripts for `raw_server` that send them."""
 
+import json
 from typing import Any
 
 from tests.support.raw_server import Peer, Script
@@ -62,3 +63,15 @@ def streaming(*events: Event, end: bool = True, **headers: str) -> Script:
             peer.drop()
 
     return script
+
+
+def refusing(status: int, body: Any, **headers: str) -> Script:
+    """Answer with a status and a body (JSON, or text as it is)."""
+    text = body if isinstance(body, str) else json.dumps(body)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda peer: peer.respond(status, named, text)
+
+
+def _error(type_: str, message: str = "m", **details: str) -> dict[str, Any]:
+    error = {"type": type_, "message": message, **({"details": details} if details else {})}
+    return {"type": "error", "error": error}
