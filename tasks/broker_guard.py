@@ -1,8 +1,8 @@
 """A guard against a fault of Celery 5.7.0: a worker with unacknowledged messages exits when Redis restarts.
 
-Cause: while the broken connection is closed a second time, kombu asks it for its parameters, and gets an AttributeError that
-nobody takes for a connection error. The guard says what it is. Remove it when the test in tests/tasks fails without it no
-more.
+Cause: while the broken connection is closed a second time, kombu asks it for its parameters, and gets an AttributeError
+that nobody takes for a connection error. The guard says what it is. Remove it when the test in tests/tasks no longer
+fails without it.
 """
 
 from typing import Any
@@ -21,4 +21,4 @@ def _connparams(self: Any, asynchronous: bool = False) -> Any:
 
 def install() -> None:
     """Put the guard in place; more than once is harmless."""
-    Channel._connparams = _connparams
+    Channel._connparams = _connparams  # type: ignore[method-assign]

@@ -14,7 +14,7 @@ log = logging.getLogger("durable.step")
 
 
 class StepRequest(Request):
-    """The parent's view of a step that a child performs. Our part comes first: Celery's may raise when Redis is away."""
+    """The parent's view of a step that a child performs. Our part comes first: Celery's may raise without Redis."""
 
     def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> None:
         """The task raised, or its process is gone."""

@@ -6,7 +6,7 @@
 import socket
 from typing import Any
 
-from kombu import Exchange, Queue
+from kombu.entity import Exchange, Queue
 
 from app.config import Settings
 
@@ -31,8 +31,8 @@ def configuration(settings: Settings, queues: list[str]) -> dict[str, Any]:
         "result_backend": None,
         "task_ignore_result": True,
         "task_store_errors_even_if_ignored": False,
-        # Early acknowledgement: the lease is the lock. Late acknowledgement repeats every running call when a connection
-        # blips (P2), and makes 5.7.0 exit when Redis restarts (P1).
+        # Early acknowledgement: the lease is the lock. Late acknowledgement repeats every running call when a
+        # connection blips (P2), and makes 5.7.0 exit when Redis restarts (P1).
         "task_acks_late": False,
         "task_reject_on_worker_lost": False,
         "task_acks_on_failure": True,
@@ -70,8 +70,8 @@ def configuration(settings: Settings, queues: list[str]) -> dict[str, Any]:
         # For `celery inspect`. Nobody asks beat: whether sweeps happen is seen in the database.
         "worker_enable_remote_control": True,
         "beat_enable_remote_control": False,
-        # On SIGTERM a worker finishes what it has begun, for as long as whoever sent it allows: a soft shutdown would cut
-        # steps, and fails on the threads pool (P16).
+        # On SIGTERM a worker finishes what it has begun, for as long as whoever sent it allows: a soft shutdown would
+        # cut steps, and fails on the threads pool (P16).
         "worker_soft_shutdown_timeout": 0.0,
         # Children that import slowly are killed and started in a loop at the default of 4 s (P19).
         "worker_proc_alive_timeout": 30.0,

@@ -1,7 +1,7 @@
 """Wakes the worker's event loop often.
 
-With early acknowledgement and no prefetch, nothing wakes the loop when a thread becomes free: a full pool would be refilled
-once a second or two, at 4 tasks a second instead of 80 (P10). The tick costs 0.7 % of a core.
+With early acknowledgement and no prefetch, nothing wakes the loop when a thread becomes free: a full pool would be
+refilled once a second or two, at 4 tasks a second instead of 80 (P10). The tick costs 0.7 % of a core.
 """
 
 from typing import Any

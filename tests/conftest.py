@@ -1,8 +1,8 @@
 """The databases and servers that tests run on: real ones, started once per session, a new database for every test.
 
-A test that takes `store` runs on SQLite in memory and on Postgres; with `@pytest.mark.every_database` on an SQLite file too.
-Every store here checks the invariants after each of its verbs. Where no Postgres can be started the tests that need it are
-skipped with the reason, and fail under CI.
+A test that takes `store` runs on SQLite in memory and on Postgres; with `@pytest.mark.every_database` on an SQLite
+file too. Every store here checks the invariants after each of its verbs. Where no Postgres can be started the tests
+that need it are skipped with the reason, and fail under CI.
 """
 
 import os

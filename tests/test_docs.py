@@ -114,3 +114,11 @@ def test_the_diagrams_are_what_the_tables_of_transitions_say() -> None:
     assert all(block in page for block in diagrams())
     assert "    STARTED --> READY\n" in diagrams()[1]
     assert "    DONE --> READY\n" not in diagrams()[1]
+
+
+def test_every_fault_of_celery_that_a_comment_cites_is_described() -> None:
+    described = set(re.findall(r"^\| (P\d+) \|", (ROOT / "docs" / "celery.md").read_text("utf-8"), re.MULTILINE))
+    sources = [path for path in project_files() if named(path).startswith("tasks/") and path.suffix == ".py"]
+    cited = {fault for path in sources for fault in re.findall(r"\bP\d+\b", path.read_text("utf-8"))}
+    assert cited <= described
+    assert "P10" in cited

@@ -39,8 +39,7 @@ def runs_blueprint(runtime: Runtime, settings: Settings) -> Blueprint:
     @routes.post("/<run_id>/cancel")
     def cancel_run(run_id: str) -> Response:
         before = store.get_run(TENANT, run_id)
-        if not _is_over(before):
-            store.stop_run(before.id, StopCode.CANCELLED)
+        store.stop_run(before.id, StopCode.CANCELLED)
         return _json(run_fields(store.get_run(TENANT, before.id)), 200 if _is_over(before) else 202)
 
     @routes.get("/<run_id>/timeline")

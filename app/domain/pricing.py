@@ -80,7 +80,7 @@ class PriceBook:
             for price in self.prices
             if _same_model(price.model, model) and price.since <= day and price.above_prompt_tokens < prompt_tokens
         ]
-        return max(fitting, key=lambda price: (price.above_prompt_tokens, price.since), default=None)
+        return max(fitting, key=lambda price: (price.since, price.above_prompt_tokens), default=None)
 
 
 def _same_model(priced: str, model: str) -> bool:
@@ -95,7 +95,10 @@ def _price(row: Mapping[str, Any]) -> Price:
     rates = {rate: Decimal(row[rate]) for rate in _RATES}
     if any(not rate.is_finite() or rate < 0 for rate in rates.values()):
         raise ConfigError(f"price book: a rate of {row['model']} is negative")
-    return Price(str(row["model"]), rates, row.get("since", date.min), int(row.get("above_prompt_tokens", -1)))
+    since = row.get("since", date.min)
+    if type(since) is not date:  # a datetime is a date too, but cannot be compared with one
+        raise ConfigError(f"price book: `since` of {row['model']} is not a date")
+    return Price(str(row["model"]), rates, since, int(row.get("above_prompt_tokens", -1)))
 
 
 def usd(nano: int) -> str:

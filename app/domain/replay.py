@@ -99,6 +99,7 @@ def _echo(blocks: list[Block], names: Sequence[str]) -> list[Block]:
 
 
 def _result(step: PastStep, name: str) -> Block:
-    content = json.loads(step.result) if step.result is not None else ""
+    # A call that a stop ended has no result; silence would read as success.
+    content = json.loads(step.result) if step.result is not None else "cancelled before it had a result"
     block: Block = {"type": "tool_result", "tool_use_id": name, "content": content}
-    return {**block, "is_error": True} if step.is_error else block
+    return {**block, "is_error": True} if step.is_error or step.result is None else block

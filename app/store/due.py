@@ -23,7 +23,7 @@ def _ring(which: object) -> object:
     # due_at is always pushed, whatever comes of the dispatch: nothing starves behind a step that nobody takes.
     candidates = (
         select(run_step.c.run_id, run_step.c.seq)
-        .where((run_step.c.status == StepStatus.READY) & which)  # type: ignore[operator]
+        .where((run_step.c.status == StepStatus.READY) & which)
         .order_by(run_step.c.due_at)
         .limit(bindparam("at_most"))
         .with_for_update(key_share=True, skip_locked=True)

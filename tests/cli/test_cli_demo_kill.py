@@ -1,4 +1,4 @@
-"""`durable demo-kill` over a real API and real processes; the two nodes are played by this test, which owns the store."""
+"""`durable demo-kill` over a real API and real processes; this test, which owns the store, plays the two nodes."""
 
 import json
 import subprocess
@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from app.cli import main
 from app.cli.up.state_dir import RunningProcess, UpState, hold_file, owned, write_up_state
 from app.domain.run import Dispatch
+from app.domain.status import StopCode
 from app.llm.fake_server import FakeServer
 from app.store.lapse import Lapsed
 from app.store.store import Store
@@ -42,28 +43,32 @@ class TwoNodes:
         return (*a, b, RunningProcess("fake-anthropic", "", "fake-anthropic", self.node_b.pid, 0))
 
     def play(self) -> None:
+        first = self.bell.calls.get(timeout=30)
+        assert first is not None
+        try:
+            self._play(first)
+        except BaseException:
+            # Or the command would wait for the end of a run that nobody works on.
+            self.site.store.stop_run(first.run_id, StopCode.CANCELLED)
+            raise
+
+    def _play(self, first: Dispatch) -> None:
         store = self.site.store
-        first = self._next_call()
         claim = claimed(store, first.run_id, first.seq, "worker-A.1/1/t/1")
-        self._call_model(store.get_run("default", first.run_id).input)
+        self.call_model(store.get_run("default", first.run_id).input)
         store.finish_model_step(claim.lease, answer(SLOW, stop_reason="tool_use"), AGENT)
         dead = claimed(store, first.run_id, 2, "worker-A.1/1/t/2").lease
         for child in self.node_a:
             child.wait()
         self.held_during_takeover = hold_file(self.state_dir, "worker-A").exists()
-        store.lapse_step(Lapsed(dead.run_id, dead.seq, dead.attempt, dead.owner))
+        store.lapse_step(Lapsed(dead.run_id, dead.seq, dead.owner, when_due=False))
         again = claimed(store, first.run_id, 2, f"{self.second_tool_node}.1/1/t/3")
         store.finish_tool_step(again.lease, returned("done"))
         last = claimed(store, first.run_id, 3, "worker-B.1/1/t/4")
-        self._call_model(store.get_run("default", first.run_id).input)
+        self.call_model(store.get_run("default", first.run_id).input)
         store.finish_model_step(last.lease, text_answer("Done."), AGENT)
 
-    def _next_call(self) -> Dispatch:
-        call = self.bell.calls.get(timeout=30)
-        assert call is not None
-        return call
-
-    def _call_model(self, run_input: str) -> None:
+    def call_model(self, run_input: str) -> None:
         body = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": json.loads(run_input)}]}
         headers = {"x-api-key": "k", "anthropic-version": "2023-06-01", "content-type": "application/json"}
         request = urllib.request.Request(f"{self.fake_url}/v1/messages", json.dumps(body).encode(), headers)
@@ -113,8 +118,8 @@ def test_node_is_killed_and_the_other_one_finishes(nodes: TwoNodes, tmp_path: Pa
 
 def test_third_model_call_or_the_wrong_node_is_told_as_a_failure(nodes: TwoNodes, tmp_path: Path) -> None:
     nodes.second_tool_node = "worker-A"
-    call = nodes._call_model
-    nodes._call_model = lambda run_input: (call(run_input), call(run_input))  # type: ignore[method-assign, assign, func-returns-value]
+    call = nodes.call_model
+    nodes.call_model = lambda run_input: (call(run_input), call(run_input))  # type: ignore[method-assign, assignment]
     with played(nodes.play):
         result = demo_kill(tmp_path)
     assert result.exit_code == 1

@@ -6,6 +6,7 @@ from app.domain.status import ShownStatus, StepKind, StepStatus
 from app.store.dialect import after
 from app.store.store import Store
 from tests.support.builders import (
+    AGENT,
     approval_rows,
     claimed,
     fresh_owner,
@@ -18,7 +19,6 @@ from tests.support.builders import (
     step_row,
     text_answer,
 )
-from tests.support.builders import AGENT
 
 
 @pytest.mark.every_database
@@ -29,7 +29,8 @@ def test_a_claim_starts_the_step_and_carries_what_performing_it_needs(store: Sto
     assert (claim.lease.run_id, claim.lease.seq, claim.lease.attempt, claim.lease.owner) == (run_id, 2, 1, owner)
     assert (claim.kind, claim.turn, claim.tool_name, claim.effect) == (StepKind.TOOL, 1, "pay", "UNSAFE")
     assert (claim.tool_input, claim.timeout_s, claim.tries, claim.crashes) == ('{"day":"now"}', 60.0, 0, 0)
-    assert claim.tool_use_id and claim.tool_use_id.startswith("toolu_")
+    assert claim.tool_use_id
+    assert claim.tool_use_id.startswith("toolu_")
     assert claim.seconds_left == pytest.approx(3600, abs=5)
     row = step_row(store, run_id, 2)
     assert (row["status"], row["locked_by"], row["attempt"]) == ("STARTED", owner, 1)

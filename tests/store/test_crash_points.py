@@ -64,7 +64,10 @@ def test_the_store_works_on_after_a_crash_and_its_connections_hold_nothing(postg
     with CrashPoints(postgres_store, at=2), pytest.raises(SimulatedCrash):
         postgres_store.finish_tool_step(claim.lease, returned())
     with postgres_store.engine.connect() as connection:
-        held = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state IN ('idle in transaction', 'idle in transaction (aborted)')"
+        held = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND xact_start IS NOT NULL"
+        )
         assert connection.exec_driver_sql(held).scalar_one() == 0
     assert len(postgres_store.finish_tool_step(claim.lease, returned())) == 1
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ from tests.support.builders import (
     text_answer,
 )
 
-WASTE = {"waste": Usage(7, 7), "waste_cost_nano": 7}
+WASTE: dict[str, Any] = {"waste": Usage(7, 7), "waste_cost_nano": 7}
 VERBS: dict[str, Callable[[Store, Lease], object]] = {
     "finish_model_step": lambda store, lease: store.finish_model_step(lease, calls_answer("look", **WASTE), AGENT),
     "finish_model_step final": lambda store, lease: store.finish_model_step(lease, text_answer(**WASTE), AGENT),

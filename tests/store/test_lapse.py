@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from app.domain.run import Dispatch
 from app.domain.status import ShownStatus, StepKind, StepStatus, StopCode
 from app.store.dialect import after
 from app.store.lapse import Lapsed
@@ -23,17 +24,19 @@ from tests.support.builders import (
 )
 
 
-def lapse(store: Store, run_id: str, seq: int) -> object:
+def lapse(store: Store, run_id: str, seq: int) -> list[Dispatch]:
     """Let the lease of a step run out, and take the step back as the sweep does."""
     let_lapse(store, run_id, seq)
     [lapsed] = [found for found in store.lapsed_claims(10) if (found.run_id, found.seq) == (run_id, seq)]
-    return store.lapse_step(lapsed)
+    dispatches = store.lapse_step(lapsed)
+    assert dispatches is not None
+    return dispatches
 
 
 @pytest.mark.every_database
 def test_a_lapsed_read_is_ready_again_with_its_crash_counted_and_is_dispatched(store: Store) -> None:
     run_id, first = started_tool(store, "look")
-    [dispatch] = lapse(store, run_id, 2)  # type: ignore[misc]
+    [dispatch] = lapse(store, run_id, 2)
     assert (dispatch.seq, dispatch.kind, dispatch.tool_name, dispatch.timeout_s) == (2, StepKind.TOOL, "look", 60.0)
     again = claimed(store, run_id, 2)
     assert (again.lease.attempt, again.crashes, again.tool_use_id) == (2, 1, first.tool_use_id)
@@ -42,13 +45,13 @@ def test_a_lapsed_read_is_ready_again_with_its_crash_counted_and_is_dispatched(s
 @pytest.mark.parametrize("tool", ["put", "fly"], ids=["keyed", "unknown"])
 def test_a_lapsed_call_that_may_repeat_is_ready_again(store: Store, tool: str) -> None:
     run_id, _ = started_tool(store, tool)
-    assert len(lapse(store, run_id, 2)) == 1  # type: ignore[arg-type]
+    assert len(lapse(store, run_id, 2)) == 1
     assert step_row(store, run_id, 2)["status"] == "READY"
 
 
 def test_a_lapsed_model_call_is_ready_again(store: Store) -> None:
     run_id, _ = started_model(store)
-    [dispatch] = lapse(store, run_id, 1)  # type: ignore[misc]
+    [dispatch] = lapse(store, run_id, 1)
     assert (dispatch.kind, dispatch.queue) == (StepKind.MODEL, "model")
     assert claimed(store, run_id, 1).crashes == 1
 
@@ -101,7 +104,7 @@ def test_an_unsafe_call_in_doubt_stays_so_even_when_it_was_past_its_time_limit(s
 def test_a_call_past_its_time_limit_becomes_an_error_that_the_model_reads(store: Store) -> None:
     run_id, _ = started_tool(store, "look")
     set_step(store, run_id, 2, started_at=after(-60.5))
-    [dispatch] = lapse(store, run_id, 2)  # type: ignore[misc]
+    [dispatch] = lapse(store, run_id, 2)
     assert (dispatch.seq, dispatch.kind) == (3, StepKind.MODEL)
     past = store.read_history(run_id, 3).steps[1]
     assert (past.status, past.is_error) == (StepStatus.ERROR, True)
@@ -111,7 +114,7 @@ def test_a_call_past_its_time_limit_becomes_an_error_that_the_model_reads(store:
 def test_a_step_that_keeps_killing_its_worker_ends_the_run_as_crash_loop(store: Store) -> None:
     run_id, _ = started_model(store)
     for _ in range(store.max_crashes - 1):
-        assert len(lapse(store, run_id, 1)) == 1  # type: ignore[arg-type]
+        assert len(lapse(store, run_id, 1)) == 1
         claimed(store, run_id, 1)
     assert lapse(store, run_id, 1) == []
     view = store.get_run("default", run_id)

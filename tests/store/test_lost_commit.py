@@ -1,11 +1,13 @@
 """The database commits and the answer gets lost on the way: each verb is run once more and finds out what is true."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from app.domain.errors import LeaseLost
 from app.domain.outcome import Postponed, Suspended
 from app.domain.status import RunStatus, ShownStatus, StepStatus, StopCode
+from app.store.claim import claim_step
 from app.store.dialect import open_engine
 from app.store.store import Store
 from tests.support.builders import (
@@ -81,15 +83,14 @@ def test_a_stop_is_found_to_have_happened(wire: Wire, far: Store, near: Store) -
 
 @pytest.mark.parametrize("verb", ["postpone", "suspend"])
 def test_a_step_that_was_given_back_is_not_given_back_twice(wire: Wire, far: Store, near: Store, verb: str) -> None:
-    from app.domain.errors import LeaseLost
-
     run_id, claim = started_tool(near, "pay")
     wire.lose_next_commit_answer()
+    give_back: Callable[[], object] = {
+        "postpone": lambda: far.postpone_step(claim.lease, Postponed(5.0, 0, "x")),
+        "suspend": lambda: far.suspend_step(claim.lease, Suspended("approval", "x", 60.0)),
+    }[verb]
     with pytest.raises(LeaseLost):
-        if verb == "postpone":
-            far.postpone_step(claim.lease, Postponed(5.0, 0, "x"))
-        else:
-            far.suspend_step(claim.lease, Suspended("approval", "x", 60.0))
+        give_back()
     assert wire.lost.is_set()
     check_invariants(near.engine)
     assert run_row(near, run_id)["open_steps"] == 1
@@ -99,12 +100,11 @@ def test_a_claim_whose_answer_was_lost_is_ours_and_not_taken_twice(postgres_url:
     run_id, _ = near.create_run(new_run())
     owner = "node-a.1f/1/task/x"
     with near.engine.begin() as connection:
-        from app.store.claim import claim_step
-
         first = claim_step(connection, run_id, 1, owner=owner, lease_s=30.0, again=False)
         again = claim_step(connection, run_id, 1, owner=owner, lease_s=30.0, again=True)
         other = claim_step(connection, run_id, 1, owner="node-b.2/1/task/y", lease_s=30.0, again=True)
-    assert first is not None and again is not None
+    assert first is not None
+    assert again is not None
     assert (again.lease, other) == (first.lease, None)
 
 

@@ -50,7 +50,8 @@ def test_a_claim_reads_one_step_and_one_run_by_primary_key(crowded: Store) -> No
     [plan] = plans_of(crowded, lambda: crowded.claim_step(run_id, 1, fresh_owner()))
     used = index_conditions(plan)
     assert set(used) == {"pk_run_step", "pk_run"}
-    assert "run_id" in used["pk_run_step"] and "seq" in used["pk_run_step"]
+    assert "run_id" in used["pk_run_step"]
+    assert "seq" in used["pk_run_step"]
     assert scanned(plan) == []
 
 
@@ -63,9 +64,10 @@ def test_a_checkpoint_finds_everything_by_primary_key(crowded: Store) -> None:
 
 @pytest.mark.parametrize("query", ["ring_due", "lapsed_claims", "expired_waits"])
 def test_the_sweep_reads_only_what_is_due(crowded: Store, query: str) -> None:
-    [plan] = plans_of(crowded, lambda: getattr(crowded, query)(200))
+    [plan] = plans_of(crowded, lambda: getattr(crowded, query)(20))
     condition = index_conditions(plan)["ix_run_step_due"]
-    assert "status" in condition and "due_at" in condition
+    assert "status" in condition
+    assert "due_at" in condition
     assert scanned(plan) == []
 
 

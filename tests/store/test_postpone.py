@@ -7,6 +7,7 @@ from app.domain.status import ShownStatus, StepStatus, StopCode
 from app.domain.usage import Usage
 from app.store.store import Store
 from tests.support.builders import (
+    AGENT,
     claimed,
     fresh_owner,
     let_come_due,
@@ -14,6 +15,7 @@ from tests.support.builders import (
     started_model,
     started_tool,
     step_row,
+    text_answer,
 )
 
 
@@ -80,8 +82,6 @@ def test_a_step_cannot_postpone_itself_out_of_a_stop(store: Store, wait_s: float
 
 
 def test_the_reason_of_a_wait_is_gone_once_the_step_is_done(store: Store) -> None:
-    from tests.support.builders import AGENT, text_answer
-
     run_id, claim = started_model(store)
     store.postpone_step(claim.lease, Postponed(0.0, 1, "drain"))
     store.finish_model_step(claimed(store, run_id, 1).lease, text_answer(), AGENT)

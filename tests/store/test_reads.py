@@ -4,10 +4,11 @@ import pytest
 from sqlalchemy import update
 
 from app.domain.errors import AmbiguousRunId, RunNotFound
+from app.domain.outcome import Postponed
 from app.domain.run import RunView
 from app.domain.status import ShownStatus, StopCode
 from app.store.store import Store
-from app.store.tables import run
+from app.store.tables import run, run_step
 from tests.support.builders import (
     AGENT,
     claimed,
@@ -24,8 +25,6 @@ def with_id(store: Store, run_id: str, tenant: str = "default") -> str:
     """A run with a chosen id (one without steps: only for looking it up)."""
     unaudited = Store(store.engine)
     created, _ = unaudited.create_run(new_run(tenant=tenant))
-    from app.store.tables import run_step
-
     with store.engine.begin() as connection:
         connection.execute(run_step.delete().where(run_step.c.run_id == created))
         connection.execute(update(run).where(run.c.id == created).values(id=run_id))
@@ -127,8 +126,6 @@ def test_each_run_is_shown_in_one_status_and_listed_under_it(store: Store) -> No
 
 
 def test_a_run_is_not_queued_any_more_once_it_was_claimed_even_when_it_was_given_back(store: Store) -> None:
-    from app.domain.outcome import Postponed
-
     run_id, claim = started_model(store)
     store.postpone_step(claim.lease, Postponed(30.0, 1, "overloaded_error"))
     assert store.get_run("default", run_id).status is ShownStatus.RUNNING
@@ -142,7 +139,8 @@ def test_the_timeline_has_every_step_in_order(store: Store) -> None:
         store.finish_tool_step(claimed(store, run_id, seq).lease, returned())
     steps = store.timeline(run_id)
     assert [step.seq for step in steps] == [1, 2, 3, 4]
-    assert steps[1].started_at is not None and steps[1].finished_at is not None
+    assert steps[1].started_at is not None
+    assert steps[1].finished_at is not None
     assert steps[1].created_at <= steps[1].started_at <= steps[1].finished_at
     assert steps[3].started_at is None
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from flask.testing import FlaskClient
-from werkzeug.serving import make_server
+from werkzeug.serving import WSGIRequestHandler, make_server
 from werkzeug.test import TestResponse
 
 from app.api.app import create_app
@@ -100,10 +100,15 @@ class Bell(LocalDispatcher):
             self.calls.put(dispatch)
 
 
+class _Quiet(WSGIRequestHandler):
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """No access log."""
+
+
 @contextmanager
 def serving(site: Site) -> Iterator[str]:
     """The API on a real socket; yields its URL."""
-    server = make_server("127.0.0.1", 0, site.client.application, threaded=True)
+    server = make_server("127.0.0.1", 0, site.client.application, threaded=True, request_handler=_Quiet)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

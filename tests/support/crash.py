@@ -22,14 +22,17 @@ class SimulatedCrash(BaseException):
 
 
 class _Dying(Exception):
-    """The crash on its way through SQLAlchemy, which closes a connection on a BaseException: with it goes a database in memory."""
+    """The crash on its way through SQLAlchemy, which closes a connection on a BaseException.
+
+    A database in memory would go with it.
+    """
 
 
 class CrashPoints:
     """Raise `SimulatedCrash` at the n-th write boundary of a store, in the thread that entered.
 
-    The transaction that was open is rolled back, as the database does when a client vanishes. Only the entering thread is
-    counted, so that a keeper's renewals do not make the numbers jump.
+    The transaction that was open is rolled back, as the database does when a client vanishes. Only the entering thread
+    is counted, so that a keeper's renewals do not make the numbers jump.
 
     Args:
         store: the store of the process that dies.

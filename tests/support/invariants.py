@@ -5,12 +5,13 @@ counted in Python.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, text
 
 from app.domain.blocks import tool_uses
+from app.domain.lease import Lease
 from app.domain.run import Claim, RenewedLease
 from app.store.store import Store
 
@@ -22,7 +23,7 @@ _STEPS = "SELECT count(*) FROM run_step s WHERE s.run_id = r.id"
 QUERIES = {
     "I1 a run's open_steps is the number of its open steps": f"""
         SELECT r.id FROM run r WHERE r.open_steps <> ({_STEPS} AND s.status IN {_OPEN})""",
-    "I1 the last answer of an active run opened something": f"""
+    "I1 the last answer of an active run opened something": """
         SELECT r.id FROM run r JOIN run_step m ON m.run_id = r.id AND m.kind = 'MODEL' AND m.status = 'DONE'
         WHERE r.status = 'ACTIVE' AND NOT EXISTS (SELECT 1 FROM run_step n WHERE n.run_id = r.id AND n.seq > m.seq)""",
     "I2 a started step has an owner and a claim, an unclaimed one no owner": """
@@ -32,10 +33,12 @@ QUERIES = {
         SELECT t.run_id FROM run_step t JOIN run_step m ON m.run_id = t.run_id AND m.kind = 'MODEL' AND m.turn > t.turn
         WHERE t.status IN {_OPEN}""",
     "I3 every turn has exactly one model step": """
-        SELECT run_id FROM run_step GROUP BY run_id, turn HAVING sum(CASE WHEN kind = 'MODEL' THEN 1 ELSE 0 END) <> 1""",
+        SELECT run_id FROM run_step GROUP BY run_id, turn
+        HAVING sum(CASE WHEN kind = 'MODEL' THEN 1 ELSE 0 END) <> 1""",
     "I3 after a turn with tools at most one model step opens, and one does unless the run is over": f"""
         SELECT r.id FROM run r JOIN run_step t ON t.run_id = r.id AND t.kind = 'TOOL'
-        WHERE r.status = 'ACTIVE' AND NOT EXISTS (SELECT 1 FROM run_step m WHERE m.run_id = r.id AND m.turn = t.turn + 1)
+        WHERE r.status = 'ACTIVE'
+        AND NOT EXISTS (SELECT 1 FROM run_step m WHERE m.run_id = r.id AND m.turn = t.turn + 1)
         AND NOT EXISTS (SELECT 1 FROM run_step o WHERE o.run_id = r.id AND o.turn = t.turn AND o.status IN {_OPEN})""",
     "I4 tokens are the sum over the steps": """
         SELECT r.id FROM run r WHERE r.tokens_used <> (SELECT coalesce(sum(s.input_tokens + s.output_tokens
@@ -54,8 +57,9 @@ QUERIES = {
     "I7 a terminal run has no open step": f"""
         SELECT r.id FROM run r WHERE r.status <> 'ACTIVE' AND ({_STEPS} AND s.status IN {_OPEN}) > 0""",
     "I8 a tool step belongs to an answer that stopped for tools": """
-        SELECT t.run_id FROM run_step t WHERE t.kind = 'TOOL' AND NOT EXISTS (SELECT 1 FROM run_step m WHERE
-        m.run_id = t.run_id AND m.turn = t.turn AND m.kind = 'MODEL' AND m.status = 'DONE' AND m.stop_reason = 'tool_use')""",
+        SELECT t.run_id FROM run_step t WHERE t.kind = 'TOOL'
+        AND NOT EXISTS (SELECT 1 FROM run_step m WHERE m.run_id = t.run_id AND m.turn = t.turn AND m.kind = 'MODEL'
+        AND m.status = 'DONE' AND m.stop_reason = 'tool_use')""",
     "I9 a tool that may not repeat runs again only after a verdict on each lapse": """
         SELECT s.run_id FROM run_step s WHERE s.effect IN ('UNSAFE', 'VERIFIED') AND s.status IN ('READY', 'STARTED')
         AND s.crashes > (SELECT count(*) FROM approval a WHERE a.run_id = s.run_id AND a.seq = s.seq
@@ -89,8 +93,9 @@ def _ids(connection: Connection, query: str) -> list[str]:
 
 
 _TURNS = """
-    SELECT m.run_id, m.seq, m.response, m.stop_reason, r.status, (SELECT count(*) FROM run_step t WHERE t.run_id = m.run_id
-    AND t.turn = m.turn AND t.kind = 'TOOL') AS tools FROM run_step m JOIN run r ON r.id = m.run_id
+    SELECT m.run_id, m.seq, m.response, m.stop_reason, r.status,
+    (SELECT count(*) FROM run_step t WHERE t.run_id = m.run_id AND t.turn = m.turn AND t.kind = 'TOOL') AS tools
+    FROM run_step m JOIN run r ON r.id = m.run_id
     WHERE m.kind = 'MODEL' AND m.status = 'DONE'"""
 
 
@@ -113,7 +118,7 @@ class AuditedStore(Store):
         check_invariants(self.engine)
         return claim
 
-    def renew_leases(self, leases, due_leases) -> list[RenewedLease]:  # type: ignore[no-untyped-def]
+    def renew_leases(self, leases: Sequence[Lease], due_leases: Sequence[Lease]) -> list[RenewedLease]:
         """As in `Store`, then the check."""
         renewed = super().renew_leases(leases, due_leases)
         check_invariants(self.engine)

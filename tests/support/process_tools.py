@@ -49,3 +49,15 @@ def unsafe_note(n: int, seconds: float, call: ToolCall) -> str:
     _note(f"unsafe {n} {call.idempotency_key}")
     time.sleep(seconds)
     return "done"
+
+
+@tool(effect="READ", timeout_s=30)
+def aborts() -> str:
+    """End its process, each time."""
+    os.abort()
+
+
+@tool(effect="READ", timeout_s=30)
+def exits() -> str:
+    """Ask for the end of its process, as argument parsers do."""
+    raise SystemExit("bad usage")

@@ -7,6 +7,7 @@ ones, which a server that root starts under another account could not reach.
 import itertools
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 from typing import cast
@@ -62,6 +63,12 @@ class PostgresServer:
     def drop_database(self, name: str) -> None:
         """Remove a database, cutting whoever is connected."""
         self._run(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def crash(self) -> None:
+        """Immediate shutdown: every connection is cut at once, and the next start recovers from the log."""
+        if self._server.process is not None:
+            self._server.process.send_signal(signal.SIGQUIT)
+            self._server.process.wait(20)
 
     def start(self) -> None:
         """Start it again after `stop`, on the same port."""

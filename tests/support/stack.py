@@ -8,20 +8,24 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import psutil
+from celery import Celery
 
+from app.config import Settings
 from app.domain.agent import AgentVersion
 from app.domain.run import NewRun, RunView, StepView
-from app.domain.status import StepStatus
+from app.domain.status import ShownStatus, StepStatus
 from app.llm.fake_server import FakeServer
 from app.store.dialect import open_engine
 from app.store.store import Store
 from app.tools.registry import Registry
+from tasks.configuration import configuration
+from tasks.dispatch import CeleryDispatcher
 
 ROOT = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
@@ -38,6 +42,20 @@ def wait_for(what: str, look: Callable[[], T | None], *, within_s: float = 30.0)
     raise AssertionError(f"waited {within_s:g} s in vain for {what}")
 
 
+def calls(*tools: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    """A scripted turn that asks for these tools, by name and arguments."""
+    blocks = [
+        {"type": "tool_use", "id": f"toolu_{n:02}", "name": name, "input": arguments}
+        for n, (name, arguments) in enumerate(tools)
+    ]
+    return {"content": blocks, "stop_reason": "tool_use"}
+
+
+def says(text: str = "done", **more: Any) -> dict[str, Any]:
+    """A scripted turn that ends the run."""
+    return {"content": [{"type": "text", "text": text}], "stop_reason": "end_turn", **more}
+
+
 @dataclass
 class Worker:
     """A Celery worker process and its children."""
@@ -51,7 +69,16 @@ class Worker:
         return self.process.pid
 
     def children(self) -> list[int]:
-        return [child.pid for child in psutil.Process(self.pid).children(recursive=True)]
+        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+
+    def is_up(self) -> bool:
+        return self.process.poll() is None
+
+    def freeze(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """kill -9 of the worker's main process only: its children must end by themselves."""
@@ -60,7 +87,8 @@ class Worker:
 
     def stop(self, within_s: float = 20.0) -> int:
         """SIGTERM, then wait for the exit code."""
-        if self.process.poll() is None:
+        if self.is_up():
+            self.thaw()
             self.process.terminate()
         try:
             return self.process.wait(within_s)
@@ -72,7 +100,7 @@ class Worker:
         return self.log.read_text(errors="replace")
 
     def is_ready(self) -> bool:
-        assert self.process.poll() is None, f"{self.name} ended: {self.text()}"
+        assert self.is_up(), f"{self.name} ended: {self.text()}"
         return " ready, consumes " in self.text()
 
 
@@ -88,9 +116,13 @@ class Stack:
     lease_s: float = 5.0
     settings: dict[str, str] = field(default_factory=dict)
     workers: list[Worker] = field(default_factory=list)
+    keys: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.store = Store(open_engine(self.database_url, pool_size=4), lease_s=self.lease_s)
+        self.celery = Celery("test", set_as_current=False)
+        self.celery.config_from_object(configuration(Settings(redis_url=self.redis_url), ["model", "tool"]))
+        self.dispatcher = CeleryDispatcher(self.celery)
 
     def environment(self, node: str) -> dict[str, str]:
         return os.environ | {
@@ -110,8 +142,15 @@ class Stack:
         pool = "prefork" if role == "tool" else "threads"
         name = f"{role}@{node}"
         log = self.folder / f"{name}-{len(self.workers)}.log"
-        command = [sys.executable, "-m", "celery", "-A", "tasks", "worker", "-n", name, "-P", pool, "-Q", role]
-        command += ["-c", str(slots), "-l", "info", "--without-gossip", "--without-mingle"]
+        words = ["worker", "-n", name, "-P", pool, "-Q", role, "-c", str(slots), "-E"]
+        return self._launch(name, node, log, [*words, "--without-gossip", "--without-mingle"])
+
+    def start_beat(self) -> Worker:
+        log = self.folder / f"beat-{len(self.workers)}.log"
+        return self._launch("beat", "beat", log, ["beat", "-S", "celery.beat:Scheduler", "--pidfile="])
+
+    def _launch(self, name: str, node: str, log: Path, words: list[str]) -> Worker:
+        command = [sys.executable, "-m", "celery", "--quiet", "-A", "tasks", *words]
         with log.open("wb") as out:
             process = subprocess.Popen(
                 command, cwd=ROOT, env=self.environment(node), stdout=out, stderr=subprocess.STDOUT
@@ -120,26 +159,38 @@ class Stack:
         self.workers.append(worker)
         return worker
 
-    def start_beat(self) -> Worker:
-        log = self.folder / "beat.log"
-        command = [sys.executable, "-m", "celery", "-A", "tasks", "beat", "-S", "celery.beat:Scheduler", "--pidfile="]
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                command, cwd=ROOT, env=self.environment("beat"), stdout=out, stderr=subprocess.STDOUT
-            )
-        worker = Worker("beat", process, log)
-        self.workers.append(worker)
-        return worker
-
-    def start_node(self, node: str) -> tuple[Worker, Worker]:
+    def start_node(self, node: str, *, slots: int = 3) -> tuple[Worker, Worker]:
         """A node: one model and one tool process."""
-        return self.start(node, "model"), self.start(node, "tool")
+        return self.start(node, "model", slots=slots), self.start(node, "tool", slots=slots)
+
+    def start_sweeping(self) -> None:
+        """The maintenance worker and beat."""
+        self.start("maintenance", "maintenance")
+        self.start_beat()
 
     def ready(self) -> None:
-        """Wait until every worker consumes."""
+        """Wait until every worker that was not ended consumes."""
         for worker in self.workers:
-            if worker.name != "beat":
+            if worker.name != "beat" and worker.is_up():
                 wait_for(f"{worker.name} to be ready", worker.is_ready, within_s=40)
+
+    def submit(self, *turns: dict[str, Any], **limits: Any) -> str:
+        """A run whose model answers with these turns; returns its id, which names its script too."""
+        key = uuid.uuid4().hex
+        self.fake.script(key, turns)
+        run_id, dispatch = self.store.create_run(self.new_run(f"hello [script:{key}]", **limits))
+        self.keys[run_id] = key
+        self.dispatcher.dispatch([dispatch])
+        return run_id
+
+    def model_calls(self, run_id: str) -> int:
+        """How often the model was asked for this run."""
+        return len(self.fake.requests(self.keys[run_id]))
+
+    def asked(self, *run_ids: str) -> None:
+        """Wait until the model is being asked for each of these runs."""
+        for run_id in run_ids:
+            wait_for(f"a model call of {run_id}", lambda run_id=run_id: self.model_calls(run_id) >= 1)
 
     def new_run(self, text: str, **limits: Any) -> NewRun:
         tools = Registry(modules=self.tools.split(","), plugins=()).definitions()
@@ -175,24 +226,33 @@ class Stack:
             steps = "\n".join(map(str, self.store.timeline(run_id)))
             raise AssertionError(f"{error}\n{steps}\n{logs}") from error
 
-    def effects(self) -> list[str]:
-        """The lines that tools with effects wrote."""
+    def succeeded(self, *run_ids: str, within_s: float = 40.0) -> None:
+        """Wait until these runs have ended, and well."""
+        for run_id in run_ids:
+            run = self.finished(run_id, within_s=within_s)
+            assert run.status is ShownStatus.SUCCEEDED, f"{run}\n{self.store.timeline(run_id)}"
+
+    def effects(self, run_id: str = "") -> list[str]:
+        """The lines that tools with effects wrote; of one run, or all."""
         path = self.folder / "effects"
-        return path.read_text().splitlines() if path.exists() else []
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [line for line in lines if run_id in line]
 
     def close(self) -> None:
         for worker in reversed(self.workers):
-            if worker.process.poll() is None:
+            if worker.is_up():
+                worker.thaw()
                 worker.process.terminate()
         for worker in reversed(self.workers):
             worker.stop(15)
+        self.celery.close()
         self.store.close()
 
 
-def stacks(database_url: str, redis_url: str, folder: Path) -> Iterator[Stack]:
+def stacks(database_url: str, redis_url: str, folder: Path, **fields: Any) -> Iterator[Stack]:
     """For fixtures: a stack without workers yet, closed afterwards."""
     with FakeServer() as fake:
-        stack = Stack(database_url, redis_url, fake, folder)
+        stack = Stack(database_url, redis_url, fake, folder, **fields)
         try:
             yield stack
         finally:

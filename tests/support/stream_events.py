@@ -70,8 +70,3 @@ def refusing(status: int, body: Any, **headers: str) -> Script:
     text = body if isinstance(body, str) else json.dumps(body)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda peer: peer.respond(status, named, text)
-
-
-def _error(type_: str, message: str = "m", **details: str) -> dict[str, Any]:
-    error = {"type": type_, "message": message, **({"details": details} if details else {})}
-    return {"type": "error", "error": error}

@@ -6,8 +6,8 @@ One round trip is one burst of client messages that ends in Sync or is a simple 
 import socket
 import struct
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from sqlalchemy.engine import make_url
@@ -38,7 +38,8 @@ class Wire:
 
     def __init__(self, database_url: str) -> None:
         parsed = make_url(database_url)
-        assert parsed.host is not None and parsed.port is not None
+        assert parsed.host is not None
+        assert parsed.port is not None
         self._target = (parsed.host, parsed.port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets: list[socket.socket] = [self._listener]
@@ -64,7 +65,7 @@ class Wire:
         for thread in self._threads:
             thread.join(5)
 
-    def _spawn(self, work, *args: socket.socket) -> None:  # type: ignore[no-untyped-def]
+    def _spawn(self, work: Callable[..., None], *args: socket.socket) -> None:
         thread = threading.Thread(target=work, args=args, daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -132,17 +133,14 @@ def _exactly(source: socket.socket, count: int) -> bytes:
 @contextmanager
 def _both_cut(client: socket.socket, server: socket.socket) -> Iterator[None]:
     try:
-        yield
-    except OSError:
-        pass
+        with suppress(OSError):
+            yield
     finally:
         _cut(client)
         _cut(server)
 
 
 def _cut(end: socket.socket) -> None:
-    try:
+    with suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
     end.close()

@@ -15,6 +15,7 @@ from tests.support.builders import (
     opened_turn,
     returned,
     run_row,
+    set_step,
     started_tool,
     step_row,
 )
@@ -155,8 +156,6 @@ def test_a_verdict_after_the_deadline_does_not_carry_the_run_past_it(store: Stor
 
 
 def test_a_ready_verdict_is_rung_like_any_other_step(store: Store) -> None:
-    from tests.support.builders import set_step
-
     run_id = waiting(store)
     store.decide(run_id, 2, verdict="run", by="ann")
     set_step(store, run_id, 2, due_at=after(-1.0))
