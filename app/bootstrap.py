@@ -23,6 +23,7 @@ def build_runtime(settings: Settings, dispatcher: Dispatcher, client: ModelClien
     Args:
         dispatcher: how wake-ups travel.
         client: another model client than Anthropic's.
+
     Raises:
         ConfigError: a setting is missing or wrong.
     """
@@ -51,6 +52,7 @@ def build_store(settings: Settings, *, pool_size: int | None = None, pooled: boo
     Args:
         pool_size: other than the setting's.
         pooled: False for a process that forks: a connection inherited by a child would be read by both.
+
     Raises:
         ConfigError: DATABASE_URL is not set.
     """

@@ -5,7 +5,6 @@ Rules:
 2. Children die with their parent: a node that is killed must not leave tools running behind.
 """
 
-import ctypes
 import functools
 import logging
 import os
@@ -16,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from billiard.util import get_logger as pool_logger
-from celery.signals import celeryd_init, setup_logging, worker_init, worker_process_init, worker_ready
+from celery.signals import celeryd_init, setup_logging, task_prerun, worker_init, worker_process_init, worker_ready
 
 from app.bootstrap import build_runtime, build_store
 from app.config import settings
@@ -30,8 +29,6 @@ from tasks.configuration import WORKER_TRANSPORT
 from tasks.dispatch import CeleryDispatcher
 
 log = logging.getLogger("durable.worker")
-
-_PR_SET_PDEATHSIG = 1
 
 # Whoever imports this, before it forks: a child that asked for its parent might already get another's answer.
 _PARENT = os.getpid()
@@ -86,19 +83,21 @@ def _ready(sender: Any, **_: Any) -> None:
 
 @worker_process_init.connect
 def _child_init(**_: Any) -> None:
-    _die_with(_PARENT)
+    # Celery asks Linux to kill a child with its parent. It may have died before; elsewhere, looking is the only way.
+    threading.Thread(target=_watch_parent, name="parent-watch", daemon=True).start()
     runtime()
 
 
-def _die_with(parent: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # The parent may have died before that; elsewhere than on Linux, looking is the only way.
-    threading.Thread(target=_watch_parent, args=(parent,), name="parent-watch", daemon=True).start()
+@task_prerun.connect
+def _end_as_told(**_: Any) -> None:
+    # The pool ends a child by SIGTERM, as SystemExit, which a tool's own failure may be, too. Not written down as one:
+    # a call that was cut is in doubt, or runs again. Set here because billiard sets its own after every other signal.
+    if os.getpid() != _PARENT and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def _watch_parent(parent: int) -> None:
+def _watch_parent() -> None:
     pause = threading.Event()
-    while os.getppid() == parent:
+    while os.getppid() == _PARENT:
         pause.wait(1.0)
     os.kill(os.getpid(), signal.SIGKILL)

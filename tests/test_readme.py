@@ -1,7 +1,7 @@
 """The README is executed: `make up` as a process, then every other command of it against that process.
 
-`make test` is the exception: this is it. Where a command is changed for the test (ports, ids, the interpreter), `_adapted`
-says so.
+`make test` is the exception: this is it. Where a command is changed for the test (ports, ids, the interpreter),
+`_adapted` says so.
 """
 
 import json

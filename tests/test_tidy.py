@@ -92,11 +92,11 @@ def _undocumented(tree: ast.Module) -> Iterator[str]:
             continue
         if ast.get_docstring(node) is None:
             yield node.name
-        if isinstance(node, ast.ClassDef):
-            for member in node.body:
-                public = isinstance(member, ast.FunctionDef) and not member.name.startswith("_")
-                if public and ast.get_docstring(member) is None:
-                    yield f"{node.name}.{member.name}"
+        for member in node.body if isinstance(node, ast.ClassDef) else []:
+            if not isinstance(member, ast.FunctionDef) or member.name.startswith("_"):
+                continue
+            if ast.get_docstring(member) is None:
+                yield f"{node.name}.{member.name}"
 
 
 def test_the_migrations_folder_does_not_hide_the_alembic_package() -> None:

@@ -1,6 +1,7 @@
-"""What a call cost, in whole nano-dollars, at the rates of a price book: a value, made from a TOML file by the floors above.
+"""What a call cost, in whole nano-dollars, at the rates of a price book, which is a value made from a TOML file.
 
-A rate of 1 US dollar per million tokens is 1000 nano-dollars per token, so rates with up to three decimals are whole numbers.
+A rate of 1 US dollar per million tokens is 1000 nano-dollars per token, so rates with up to three decimals are whole
+numbers.
 """
 
 from collections.abc import Mapping

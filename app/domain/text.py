@@ -13,7 +13,7 @@ Json = Any  # what json.loads returns; mypy has no better word for it
 def dumps(value: Json) -> str:
     """Compact JSON text; same value and key order, same text.
 
-    Lone surrogates cannot be stored as UTF-8: a value that holds one is written with \\u escapes instead.
+    Lone surrogates cannot be stored as UTF-8: a value that holds one is written in ASCII with escapes instead.
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text if is_valid(text) else json.dumps(value, ensure_ascii=True, separators=(",", ":"))

@@ -3,9 +3,10 @@
 import logging
 import secrets
 
+from app.domain.agent import AgentVersion
 from app.domain.errors import LeaseLost
 from app.domain.lease import owner_text
-from app.domain.outcome import Answered, Cut, Postponed, Refused, Returned, Suspended, Unavailable
+from app.domain.outcome import Answered, Cut, Outcome, Postponed, Refused, Returned, Suspended, Unavailable
 from app.domain.run import Claim, Dispatch
 from app.domain.status import StepKind, StopCode
 from app.engine import report
@@ -26,6 +27,7 @@ def advance(runtime: Runtime, run_id: str, seq: int, *, pid: int, task_id: str) 
 
     Args:
         pid, task_id: who is working, for the owner's text; a parent finds its dead child's claims by them.
+
     Returns:
         What to dispatch next. Empty when the step was done, taken, or not due: messages may be lost, doubled or late.
     """
@@ -54,25 +56,29 @@ def _perform_and_checkpoint(runtime: Runtime, claim: Claim, held: Held) -> list[
         outcome, agent = asked.outcome, asked.agent
     else:
         outcome, agent = call_tool(runtime, claim, held), None
+    opened = _checkpoint(runtime, claim, outcome, agent)
+    report.checkpointed(runtime, claim, outcome, opened)
+    return opened
+
+
+def _checkpoint(runtime: Runtime, claim: Claim, outcome: Outcome, agent: AgentVersion | None) -> list[Dispatch]:
     store, lease = runtime.store, claim.lease
     match outcome:
         case Answered():
             assert agent is not None
-            opened = store.finish_model_step(lease, outcome, agent)
+            return store.finish_model_step(lease, outcome, agent)
         case Returned():
-            opened = store.finish_tool_step(lease, outcome)
+            return store.finish_tool_step(lease, outcome)
         case Postponed():
-            opened = store.postpone_step(lease, outcome)
+            return store.postpone_step(lease, outcome)
         case Suspended():
-            opened = store.suspend_step(lease, outcome)
+            return store.suspend_step(lease, outcome)
         case Refused():
-            opened = store.refuse_model_step(lease, outcome)
+            return store.refuse_model_step(lease, outcome)
         case Cut():
-            opened = store.cut_step(lease, outcome)
+            return store.cut_step(lease, outcome)
         case Unavailable():
-            opened = _elsewhere(runtime, claim, outcome)
-    report.checkpointed(runtime, claim, outcome, opened)
-    return opened
+            return _elsewhere(runtime, claim, outcome)
 
 
 def _elsewhere(runtime: Runtime, claim: Claim, unavailable: Unavailable) -> list[Dispatch]:

@@ -2,8 +2,8 @@
 
 Rules:
 1. Whatever a tool raises as an Exception, and SystemExit (argument parsers raise it), is an error result.
-2. KeyboardInterrupt and every other BaseException go up: a person wants this process to end, or something is amiss with it.
-   The claim then lapses like that of any lost worker, counted.
+2. KeyboardInterrupt and every other BaseException go up: a person wants this process to end, or something is amiss
+   with it. The claim then lapses like that of any lost worker, counted.
 3. A timeout says nothing about the effect: a tool that may not repeat is in doubt after it. Writing down what a tool
    returned has a limit of its own, since by then the effect is certain.
 """

@@ -30,7 +30,9 @@ def drive(runtime: Runtime, run_id: str, *, idle: Callable[[float], None] = time
     """Work until the run is terminal; whatever else is in line is worked off too.
 
     Args:
-        idle: called with seconds when nothing is in line: a back-off, another process's lease, or a person is waited for.
+        idle: called with seconds when nothing is in line: a back-off, another process's lease, or a person is waited
+        for.
+
     Raises:
         RunNotFound: no such run.
     """

@@ -1,7 +1,8 @@
 """The keeper renews this process's leases and ends work that lost its lease, outlived its limit, or is to be stopped.
 
 Rules:
-1. A database that does not answer for a moment aborts nothing: only the row's word, or the local end of the lease, does.
+1. A database that does not answer for a moment aborts nothing: only the row's word, or the local end of the lease,
+   does.
 2. The local end is counted from before the claim was sent, so it never lies after the database's.
 3. A step past its own limit is not renewed: a call that hangs must not be leased for ever.
 4. Two threads per process, started by the first lease: a database that hangs must not stop the local watch.
@@ -23,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Held:
-    """A lease while its step is being worked on. `cutoff` ends the work; `ends_at` and `limit_at` are monotonic seconds."""
+    """A lease while its step is worked on. `cutoff` ends the work; `ends_at` and `limit_at` are monotonic seconds."""
 
     def __init__(self, lease: Lease, ends_at: float, limit_at: float) -> None:
         self.lease = lease
@@ -45,7 +46,9 @@ class Keeper:
         clock: monotonic seconds.
     """
 
-    def __init__(self, store: Store, *, tick_s: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, store: Store, *, tick_s: float | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._store = store
         self._tick_s = tick_s or min(1.0, store.lease_s / 10)
         self.clock = clock
@@ -100,7 +103,8 @@ class Keeper:
         with self._lock:
             if self._pid == os.getpid():
                 return
-            # Threads do not survive a fork, and the parent's leases are the parent's: renewed here, they would outlive it.
+            # Threads do not survive a fork, and the parent's leases are the parent's: renewed here, they would outlive
+            # it.
             self._pid = os.getpid()
             self._held = {}
         for name, work in (("watch", self.watch), ("renew", self.renew)):

@@ -1,4 +1,4 @@
-"""The engine's log lines: one when a step is claimed that is worth it, one when it is written down, one at a run's end."""
+"""The engine's log lines: when a tool starts, when a step is written down, and when a run ends."""
 
 import logging
 
@@ -17,15 +17,15 @@ def claimed(runtime: Runtime, claim: Claim) -> None:
     resumed = f"resumed at seq={lease.seq}; " if claim.crashes else ""
     if claim.kind is StepKind.TOOL:
         line = f"{resumed}seq={lease.seq} TOOL {claim.tool_name} id={claim.tool_use_id} started"
-        _log(runtime, lease.run_id, line, lease.seq, claim)
+        _log(runtime, lease.run_id, line, claim)
     elif resumed:
-        _log(runtime, lease.run_id, f"{resumed}seq={lease.seq} MODEL started", lease.seq, claim)
+        _log(runtime, lease.run_id, f"{resumed}seq={lease.seq} MODEL started", claim)
 
 
 def checkpointed(runtime: Runtime, claim: Claim, outcome: Outcome, opened: list[Dispatch]) -> None:
     """A step is written down; if it opened nothing, the run may have ended with it."""
     lease = claim.lease
-    _log(runtime, lease.run_id, f"seq={lease.seq} {_said(claim, outcome)}", lease.seq, claim)
+    _log(runtime, lease.run_id, f"seq={lease.seq} {_said(claim, outcome)}", claim)
     if opened or isinstance(outcome, Suspended):
         return
     if claim.kind is StepKind.MODEL:
@@ -38,7 +38,7 @@ def _ended(runtime: Runtime, run_id: str) -> None:
         return
     cost = f" cost={usd(run.cost_nano)}usd" if not run.unpriced_calls else ""
     why = "" if run.status is ShownStatus.SUCCEEDED else f" error={run.error_code}"
-    _log(runtime, run_id, f"{run.status} tokens={run.tokens_used}{cost}{why}", None, None)
+    _log(runtime, run_id, f"{run.status} tokens={run.tokens_used}{cost}{why}")
 
 
 def _said(claim: Claim, outcome: Outcome) -> str:
@@ -64,8 +64,8 @@ def _said(claim: Claim, outcome: Outcome) -> str:
             return f"{claim.kind} released: {outcome.reason}"
 
 
-def _log(runtime: Runtime, run_id: str, line: str, seq: int | None, claim: Claim | None) -> None:
-    extra = {"run_id": run_id, "step_seq": seq, "worker": runtime.node}
-    if claim is not None and claim.tool_use_id:
-        extra["tool_use_id"] = claim.tool_use_id
+def _log(runtime: Runtime, run_id: str, line: str, claim: Claim | None = None) -> None:
+    extra: dict[str, object] = {"run_id": run_id, "worker": runtime.node}
+    if claim is not None:
+        extra |= {"step_seq": claim.lease.seq, "tool_use_id": claim.tool_use_id}
     log.info("run=%s %s", run_id[:8], line, extra=extra)

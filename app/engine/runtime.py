@@ -1,4 +1,4 @@
-"""Everything a process needs to work on runs, in one value. Built in app/bootstrap.py and passed to whoever needs it."""
+"""Everything a process needs to work on runs, in one value, built in app/bootstrap.py."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The sweep: whatever is due is looked at again. Nothing that a lost message or a dead worker leaves behind stays there.
+"""The sweep: whatever is due is looked at again. What a lost message or a dead worker leaves behind does not stay.
 
 Every part is idempotent, so any number of sweeps may run at once. Each row is a transaction of its own: one that fails
 does not hold up the others.
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def sweep(runtime: Runtime) -> int:
-    """Ring for due steps, take back lapsed claims, expire questions, stop overdue runs; returns how many rows it moved."""
+    """Ring for due steps, take back lapsed claims, expire questions, stop overdue runs; returns the rows moved."""
     store, limit = runtime.store, runtime.sweep_limit
     moved = _ring(runtime, store.ring_due(limit), "due")
     for queue in store.unclaimed_queues():

@@ -11,7 +11,18 @@ import ecs_logging
 
 _KEY = re.compile(r"sk-ant-[A-Za-z0-9_-]{4,}|(?<=[Bb]earer )[A-Za-z0-9._-]{8,}")
 # Libraries that speak at INFO about every message or request.
-_CHATTY = ("celery", "kombu", "amqp", "httpx2", "httpcore2", "anthropic", "alembic", "urllib3", "werkzeug")
+_CHATTY = (
+    "celery",
+    "kombu",
+    "amqp",
+    "multiprocessing",
+    "httpx2",
+    "httpcore2",
+    "anthropic",
+    "alembic",
+    "urllib3",
+    "werkzeug",
+)
 
 
 class _Masking(logging.Filter):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, or_, select, update
 
 from app.domain import decide as core
 from app.domain.errors import AlreadyDecided, IllegalTransition
@@ -43,7 +43,9 @@ _EXPIRE = (
 )
 _THIS = (run_step.c.run_id == bindparam("the_run")) & (run_step.c.seq == bindparam("the_seq"))
 _STEP = (
-    select(run_step.c.turn, run_step.c.kind, run_step.c.queue, run_step.c.tool_name, run_step.c.timeout_s)
+    select(
+        run_step.c.seq, run_step.c.turn, run_step.c.kind, run_step.c.queue, run_step.c.tool_name, run_step.c.timeout_s
+    )
     .where(_THIS & (run_step.c.status == StepStatus.WAITING))
     .with_for_update(key_share=True)
 )
@@ -56,10 +58,12 @@ def decide(
     """Settle the question about a WAITING step.
 
     Args:
-        verdict: `run` (approve, or run it again), `done` (it was done, with `result`), `reject` (the model reads a refusal),
+        verdict: `run` (approve, or run it again), `done` (it was done, with `result`), `reject` (the model reads a
+        refusal),
             `fail` (the run fails).
         by: the person; `verify` for the tool's own answer.
         result: for `done`: content of the tool_result as JSON text.
+
     Raises:
         AlreadyDecided: settled, expired, or the run has ended; nothing was written.
         IllegalTransition: the verdict is not one of the four, or `done` came without a result.
@@ -84,10 +88,8 @@ def decide(
         stop_open_steps(connection, run)
         return carry_out(connection, run, core.after_cancel(run.standing()), turn=step.turn, agent=None, fraction=0.0)
     if verdict == "done":
-        return _close(connection, run, seq, step.turn, {"status": StepStatus.DONE, "result": result})
-    return _close(
-        connection, run, seq, step.turn, _error(f"rejected by {by}" + (f": {why}" if why else ""), "rejected")
-    )
+        return _close(connection, run, step, {"status": StepStatus.DONE, "result": result})
+    return _close(connection, run, step, _error(f"rejected by {by}" + (f": {why}" if why else ""), "rejected"))
 
 
 def expire(connection: Connection, run_id: str, seq: int) -> list[Dispatch]:
@@ -100,15 +102,17 @@ def expire(connection: Connection, run_id: str, seq: int) -> list[Dispatch]:
     if connection.execute(_EXPIRE, where).first() is None:
         connection.execute(_WRITE.values(due_at=after(60.0)), where)
         return []
-    return _close(connection, run, seq, step.turn, _error("nobody approved the call in time", "expired"))
+    return _close(connection, run, step, _error("nobody approved the call in time", "expired"))
 
 
 def _error(text: str, code: str) -> dict[str, Any]:
     return {"status": StepStatus.ERROR, "result": dumps(text), "is_error": True, "error_code": code}
 
 
-def _close(connection: Connection, run: LockedRun, seq: int, turn: int, columns: dict[str, Any]) -> list[Dispatch]:
+def _close(
+    connection: Connection, run: LockedRun, step: Row[*tuple[Any, ...]], columns: dict[str, Any]
+) -> list[Dispatch]:
     closed = columns | {"due_at": None, "finished_at": now()}
-    connection.execute(_WRITE.values(closed), {"the_run": run.id, "the_seq": seq})
+    connection.execute(_WRITE.values(closed), {"the_run": run.id, "the_seq": step.seq})
     run.open_steps -= 1
-    return carry_out(connection, run, core.after_tool(run.standing()), turn=turn, agent=None, fraction=0.0)
+    return carry_out(connection, run, core.after_tool(run.standing()), turn=step.turn, agent=None, fraction=0.0)

@@ -1,5 +1,6 @@
-"""What is written when a claim ends: each function is one fenced transaction, and every one of them reads the stop code
-under the run's lock, so that no step can postpone or suspend itself out of a stop.
+"""What is written when a claim ends: each function is one fenced transaction.
+
+Every one of them reads the stop code under the run's lock: no step can postpone or suspend itself out of a stop.
 """
 
 import uuid
@@ -26,7 +27,7 @@ _CLOSED: dict[str, Any] = {"due_at": None, "finished_at": now()}
 
 
 def finish_model_step(
-    connection: Connection, lease: Lease, answer: Answered, agent: AgentVersion, fraction: float
+    connection: Connection, lease: Lease, answer: Answered, *, agent: AgentVersion, fraction: float
 ) -> list[Dispatch]:
     """Record the answer, count it, and open what comes next (invariants I1 to I5)."""
     run = lock_run(connection, lease.run_id)

@@ -47,8 +47,8 @@ _CLAIM = (
         due_at=after(bindparam("lease_s")),
         suspect_at=None,
     )
-    # Losing the claim of a model step in a crash of the database costs one model call. The claim of a tool step must be on
-    # disk before the tool runs, or nobody would know that it ran.
+    # Losing the claim of a model step in a crash of the database costs one model call. The claim of a tool step must
+    # be on disk before the tool runs, or nobody would know that it ran.
     .returning(*_RETURNED, case((run_step.c.kind == StepKind.MODEL, relax_commit()), else_=literal("")))
 )
 _OURS = select(*_RETURNED).where(

@@ -1,7 +1,7 @@
 """Every difference between Postgres and SQLite: the clock, how times are kept, locks, transactions.
 
-Postgres keeps `timestamptz`; SQLite keeps whole microseconds since 1970. In Python both are aware UTC datetimes. The clock
-is the database's: no worker's own clock decides about a lease, a due time or a deadline.
+Postgres keeps `timestamptz`; SQLite keeps whole microseconds since 1970. In Python both are aware UTC datetimes. The
+clock is the database's: no worker's own clock decides about a lease, a due time or a deadline.
 """
 
 import time
@@ -43,7 +43,7 @@ class Instant(TypeDecorator[datetime]):
         return _EPOCH + timedelta(microseconds=value) if dialect.name == "sqlite" else value.astimezone(UTC)
 
 
-class now(FunctionElement[datetime]):  # noqa: N801 - an SQL function, named like one
+class now(FunctionElement[datetime]):
     """The database's clock, advancing within a transaction: a lock may have been waited for."""
 
     type = Instant()
@@ -60,7 +60,7 @@ def _now_sqlite(element: now, compiler: SQLCompiler, **kw: Any) -> str:
     return "now_us()"
 
 
-class after(FunctionElement[datetime]):  # noqa: N801
+class after(FunctionElement[datetime]):
     """`after(seconds)`: the database's clock plus that many seconds."""
 
     type = Instant()
@@ -77,7 +77,7 @@ def _after_sqlite(element: after, compiler: SQLCompiler, **kw: Any) -> str:
     return f"now_us() + CAST({compiler.process(element.clauses, **kw)} * 1000000 AS INTEGER)"
 
 
-class seconds_until(FunctionElement[float]):  # noqa: N801
+class seconds_until(FunctionElement[float]):
     """`seconds_until(column)`: seconds from now to that moment, negative when it has passed."""
 
     type = Float()
@@ -95,7 +95,7 @@ def _until_sqlite(element: seconds_until, compiler: SQLCompiler, **kw: Any) -> s
     return f"(({compiler.process(element.clauses, **kw)}) - now_us()) / 1000000.0"
 
 
-class relax_commit(FunctionElement[str]):  # noqa: N801
+class relax_commit(FunctionElement[str]):
     """Let this transaction's commit not wait for the disk. SQLite: nothing."""
 
     type = Text()
@@ -137,14 +137,16 @@ def open_engine(url: str, *, pool_size: int = 10, pool: type | None = None) -> E
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(parsed, pool_size)
     pool_args = {"poolclass": pool} if pool else {"pool_size": pool_size, "max_overflow": 0, "pool_timeout": 10}
-    # No pre-ping: it would cost a round trip per statement. The store repeats a verb once on a fresh connection instead.
+    # No pre-ping: it would cost a round trip per statement. The store repeats a verb once on a fresh connection
+    # instead.
     return create_engine(parsed, **pool_args, connect_args=_POSTGRES_CONNECT)
 
 
 _POSTGRES_CONNECT = {
     "connect_timeout": 5,
     "application_name": "durable-agent",
-    "options": "-c timezone=UTC -c idle_in_transaction_session_timeout=30000 -c statement_timeout=30000 -c lock_timeout=15000",
+    "options": "-c timezone=UTC -c idle_in_transaction_session_timeout=30000"
+    " -c statement_timeout=30000 -c lock_timeout=15000",
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,

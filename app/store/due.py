@@ -1,6 +1,8 @@
 """What the sweep looks for. Candidates are read without locks; each is then handled in a transaction of its own."""
 
-from sqlalchemy import Connection, bindparam, case, exists, or_, select, tuple_, update
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Executable, bindparam, case, exists, or_, select, tuple_, update
 
 from app.domain.run import Dispatch
 from app.domain.status import RunStatus, StepKind, StepStatus
@@ -19,7 +21,7 @@ _NOW = select(now()).scalar_subquery()
 _KEY = tuple_(run_step.c.run_id, run_step.c.seq)
 
 
-def _ring(which: object) -> object:
+def _ring(which: ColumnElement[bool]) -> Executable:
     # due_at is always pushed, whatever comes of the dispatch: nothing starves behind a step that nobody takes.
     candidates = (
         select(run_step.c.run_id, run_step.c.seq)
@@ -52,14 +54,17 @@ _RING_UNCLAIMED = _ring(
 
 def ring_due(connection: Connection, limit: int, fraction: float) -> list[Dispatch]:
     """READY steps whose dispatch counts as lost, or whose back-off is over."""
-    rows = connection.execute(_RING_DUE, {"at_most": limit, "spread": 1.0 + 0.25 * fraction})  # type: ignore[call-overload]
-    return [Dispatch(r.run_id, r.seq, StepKind(r.kind), r.queue, r.dispatches, r.tool_name, r.timeout_s) for r in rows]
+    return _rung(connection, _RING_DUE, {"at_most": limit, "spread": 1.0 + 0.25 * fraction})
 
 
 def ring_unclaimed(connection: Connection, queue: str, limit: int, fraction: float) -> list[Dispatch]:
-    """READY steps of `queue` that were dispatched over a second ago: the broker's queue is empty, so nothing carries them."""
+    """READY steps of `queue`, dispatched over a second ago. The broker's queue is empty, so nothing carries them."""
     where = {"the_queue": queue, "at_most": limit, "spread": 1.0 + 0.25 * fraction}
-    rows = connection.execute(_RING_UNCLAIMED, where)  # type: ignore[call-overload]
+    return _rung(connection, _RING_UNCLAIMED, where)
+
+
+def _rung(connection: Connection, ring: Executable, where: dict[str, Any]) -> list[Dispatch]:
+    rows = connection.execute(ring, where)
     return [Dispatch(r.run_id, r.seq, StepKind(r.kind), r.queue, r.dispatches, r.tool_name, r.timeout_s) for r in rows]
 
 

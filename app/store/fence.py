@@ -32,8 +32,9 @@ def fenced(connection: Connection, lease: Lease, values: dict[str, Any]) -> Row[
     """Write `values` to the step if `lease` still holds it.
 
     Returns:
-        The step's turn, kind, queue, tool_name and timeout_s; None when this very lease had already closed the step: its
-        earlier COMMIT went through and only the answer was lost, so there is nothing left to do.
+        The step's turn, kind, queue, tool_name and timeout_s; None when this very lease had already closed the step:
+        its earlier COMMIT went through and only the answer was lost, so there is nothing left to do.
+
     Raises:
         LeaseLost: another claim, a lapse or a stop has taken the step; nothing was written.
     Source: invariant I2.

@@ -1,16 +1,18 @@
 """A claim that ended without a checkpoint: the one place that decides what becomes of its step.
 
-Decided from the claim that lapsed, never from a count of attempts: READY again, ended as timed out, or in doubt where the
-tool may not repeat (invariant I9), or the end of the run where the step keeps killing its worker (I12).
+Decided from the claim that lapsed, never from a count of attempts: READY again, ended as timed out, or in doubt where
+the tool may not repeat (invariant I9), or the end of the run where the step keeps killing its worker (I12).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, select, update
+from sqlalchemy import Connection, Row, bindparam, select, update
 
 from app.domain import decide
 from app.domain.effect import may_repeat
+from app.domain.guard import Standing
 from app.domain.outcome import Suspended
 from app.domain.run import Dispatch
 from app.domain.status import StepKind, StepStatus, StopCode
@@ -70,32 +72,43 @@ def lapse_step(connection: Connection, lapsed: Lapsed, *, max_crashes: int, frac
     run = lock_run(connection, lapsed.run_id)
     where = {"the_run": lapsed.run_id, "the_seq": lapsed.seq}
     step = connection.execute(_STEP, where).first()
-    if step is None or lapsed.owner not in step.locked_by or (lapsed.when_due and step.lease_left_s > 0):
+    if step is None or not _is_gone(step, lapsed):
         return None
 
-    def write(values: dict[str, Any]) -> None:
-        connection.execute(_WRITE.values(values), where)
-
-    def close(values: dict[str, Any], following: Any) -> list[Dispatch]:
-        write(_CLOSED | values)
+    closing = _closing(connection, run, step, seq=lapsed.seq, max_crashes=max_crashes)
+    if closing is not None:
+        values, following = closing
+        connection.execute(_WRITE.values(_CLOSED | values), where)
         run.open_steps -= 1
         if run.stop_code is not None:
             stop_open_steps(connection, run)
         return carry_out(connection, run, following(run.standing()), turn=step.turn, agent=None, fraction=fraction)
-
-    if run.stop_code is not None:
-        return close({"status": StepStatus.CANCELLED, "error_code": _stop_note(step)}, decide.after_cancel)
-    if step.crashes + 1 >= max_crashes:
-        run.set_stop(connection, StopCode.CRASH_LOOP, f"step {lapsed.seq} ended its worker {step.crashes + 1} times")
-        return close({"status": StepStatus.ERROR, "error_code": "crash_loop"}, decide.after_cancel)
-    if step.kind == StepKind.TOOL and not may_repeat(step.effect):
-        write(_CRASHED | {"status": StepStatus.WAITING, "locked_by": None, "due_at": after(run.seconds_left)})
+    if not may_repeat(step.effect):
+        values = {"status": StepStatus.WAITING, "locked_by": None, "due_at": after(run.seconds_left)}
+        connection.execute(_WRITE.values(_CRASHED | values), where)
         ask(connection, lapsed.run_id, lapsed.seq, Suspended("in_doubt", _doubt(step)))
         run.save(connection)
         return []
-    if step.kind == StepKind.TOOL and -step.started_in_s >= step.timeout_s:
-        return close(_timed_out(step), decide.after_tool)
     return _ready_again(connection, run, lapsed, step)
+
+
+def _closing(
+    connection: Connection, run: LockedRun, step: Row[Any], *, seq: int, max_crashes: int
+) -> tuple[dict[str, Any], Callable[[Standing], decide.Next]] | None:
+    """How the step ends here, and what decides about the run then; None when it does not end."""
+    if run.stop_code is not None:
+        note = None if may_repeat(step.effect) else "in_doubt"
+        return {"status": StepStatus.CANCELLED, "error_code": note}, decide.after_cancel
+    if step.crashes + 1 >= max_crashes:
+        run.set_stop(connection, StopCode.CRASH_LOOP, f"step {seq} ended its worker {step.crashes + 1} times")
+        return {"status": StepStatus.ERROR, "error_code": "crash_loop"}, decide.after_cancel
+    if step.kind == StepKind.TOOL and may_repeat(step.effect) and -step.started_in_s >= step.timeout_s:
+        return _timed_out(step), decide.after_tool
+    return None
+
+
+def _is_gone(step: Row[Any], lapsed: Lapsed) -> bool:
+    return lapsed.owner in step.locked_by and not (lapsed.when_due and step.lease_left_s > 0)
 
 
 def _ready_again(connection: Connection, run: LockedRun, lapsed: Lapsed, step: Row[Any]) -> list[Dispatch]:
@@ -114,8 +127,3 @@ def _timed_out(step: Row[Any]) -> dict[str, Any]:
 
 def _doubt(step: Row[Any]) -> str:
     return f"the worker that ran {step.tool_name} ({step.effect}) was lost: whether the call took effect is not known"
-
-
-def _stop_note(step: Row[Any]) -> str | None:
-    in_doubt = step.kind == StepKind.TOOL and not may_repeat(step.effect)
-    return "in_doubt" if in_doubt else None

@@ -1,4 +1,4 @@
-"""Carry out what `decide` said: the one way in which steps come up and runs end, in the transaction that closed a step."""
+"""Carry out what `decide` said: the one way in which steps come up and runs end, in the transaction of the closing."""
 
 import uuid
 from typing import Any
@@ -28,6 +28,7 @@ def carry_out(
         turn: the turn of the step that was closed.
         agent: what the run was started with; needed to open tools.
         fraction: random, in [0, 1), spreads the due times.
+
     Returns:
         What to dispatch after the commit.
     """
@@ -36,7 +37,10 @@ def carry_out(
     match following:
         case OpenTools(calls):
             assert agent is not None
-            opened = [_tool_row(run, call, agent.tool(call.name), turn, offset) for offset, call in enumerate(calls)]
+            numbered = enumerate(calls, run.next_seq)
+            opened = [
+                {"seq": seq, "turn": turn} | _tool_row(run, call, agent.tool(call.name)) for seq, call in numbered
+            ]
         case OpenModel():
             opened = [model_row(run.id, run.next_seq, turn + 1)]
         case End():
@@ -75,14 +79,12 @@ def first_dispatch(run_id: str) -> Dispatch:
     return _dispatch(model_row(run_id, 1, 1))
 
 
-def _tool_row(run: LockedRun, call: ToolUse, tool: ToolDefinition | None, turn: int, offset: int) -> dict[str, Any]:
+def _tool_row(run: LockedRun, call: ToolUse, tool: ToolDefinition | None) -> dict[str, Any]:
     # A call of a tool that the run does not have is a step like any other (I3), only without an effect: performing it
     # tells the model so.
     waits = tool is not None and tool.approval == "always"
     return {
         "run_id": run.id,
-        "seq": run.next_seq + offset,
-        "turn": turn,
         "kind": StepKind.TOOL,
         "status": StepStatus.WAITING if waits else StepStatus.READY,
         "queue": tool.queue if tool else "tool",

@@ -1,6 +1,7 @@
 """The keeper's statements: renew leases, and learn which are lost and which runs are being stopped."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, exists, select, tuple_, update
 
@@ -14,8 +15,8 @@ _KEY = tuple_(run_step.c.run_id, run_step.c.seq)
 _CLAIM = tuple_(run_step.c.run_id, run_step.c.seq, run_step.c.attempt, run_step.c.locked_by)
 _STOPPING = exists().where((run.c.id == run_step.c.run_id) & run.c.stop_code.is_not(None))
 
-# In (run, seq) order and skipping locked rows, so that the keeper neither waits nor takes part in a deadlock: a row that a
-# checkpoint has locked needs no renewal.
+# In (run, seq) order and skipping locked rows, so that the keeper neither waits nor takes part in a deadlock: a row
+# that a checkpoint has locked needs no renewal.
 _RENEWABLE = (
     select(run_step.c.run_id, run_step.c.seq)
     .where((run_step.c.status == StepStatus.STARTED) & _CLAIM.in_(bindparam("claims", expanding=True)) & ~_STOPPING)
@@ -55,10 +56,8 @@ def renew_leases(
     return [_report(lease, rows.get((lease.run_id, lease.seq))) for lease in leases]
 
 
-def _report(lease: Lease, row: object) -> RenewedLease:
-    held = (
-        row is not None and (row.status, row.attempt, row.locked_by) == (StepStatus.STARTED, lease.attempt, lease.owner)  # type: ignore[attr-defined]
-    )
-    if not held:
+def _report(lease: Lease, row: Any) -> RenewedLease:
+    ours = (StepStatus.STARTED, lease.attempt, lease.owner)
+    if row is None or (row.status, row.attempt, row.locked_by) != ours:
         return RenewedLease(lease, held=False, stop_code=None, lease_left_s=0.0)
-    return RenewedLease(lease, held=True, stop_code=row.stop_code, lease_left_s=row.lease_left_s)  # type: ignore[attr-defined]
+    return RenewedLease(lease, held=True, stop_code=row.stop_code, lease_left_s=row.lease_left_s)

@@ -48,8 +48,8 @@ def stop_run(connection: Connection, run_id: str, code: StopCode, reason: str | 
 def stop_open_steps(connection: Connection, run: LockedRun) -> None:
     """Cancel what is not started and close its questions; what stays open afterwards is started.
 
-    A claim takes no run lock. One that commits first makes this UPDATE wait for the row and then skip it, since the row is
-    no longer READY; one that comes later finds it CANCELLED. So the counter is right either way.
+    A claim takes no run lock. One that commits first makes this UPDATE wait for the row and then skip it, since the
+    row is no longer READY; one that comes later finds it CANCELLED. So the counter is right either way.
     """
     run.open_steps -= len(connection.execute(_CANCEL_UNSTARTED, {"the_run": run.id}).all())
     connection.execute(_CLOSE_QUESTIONS, {"the_run": run.id})

@@ -2,8 +2,8 @@
 
 Rules:
 1. Each verb is one transaction. What it returns is dispatched by the caller after the commit, never before.
-2. A verb whose connection broke is run once more on a fresh one. That is safe: claims carry an owner of their own, final
-   rows keep it, and every other write is fenced.
+2. A verb whose connection broke is run once more on a fresh one. That is safe: claims carry an owner of their own,
+   final rows keep it, and every other write is fenced.
 3. No verb holds a connection after it returns, so nothing is held while a model thinks or a tool works.
 """
 
@@ -69,7 +69,7 @@ class Store:
 
     def finish_model_step(self, lease: Lease, answer: Answered, agent: AgentVersion) -> list[Dispatch]:
         """Record an answer and open what comes next. Raises LeaseLost."""
-        return self._verb(lambda c: checkpoint.finish_model_step(c, lease, answer, agent, self._rand()))
+        return self._verb(lambda c: checkpoint.finish_model_step(c, lease, answer, agent=agent, fraction=self._rand()))
 
     def refuse_model_step(self, lease: Lease, refused: Refused) -> list[Dispatch]:
         """Record that the model could not be asked; the run fails. Raises LeaseLost."""

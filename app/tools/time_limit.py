@@ -15,8 +15,8 @@ T = TypeVar("T")
 def time_limit(seconds: float, work: Callable[[], T]) -> T:
     """Do the work, and raise ToolTimeout in it once `seconds` have passed; none left is the shortest limit there is.
 
-    Only the main thread can be interrupted this way, which is where prefork children run their tasks. Elsewhere there is no
-    soft limit: `call.time_left()` and `call.stopped()` are what a tool can ask. May be nested.
+    Only the main thread can be interrupted this way, which is where prefork children run their tasks. Elsewhere there
+    is no soft limit: `call.time_left()` and `call.stopped()` are what a tool can ask. May be nested.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         return work()

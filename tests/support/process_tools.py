@@ -3,6 +3,7 @@
 import os
 import time
 from pathlib import Path
+from typing import NoReturn
 
 from app.tools.call import ToolCall
 from app.tools.declare import tool
@@ -30,6 +31,16 @@ def slow_note(n: int, seconds: float, call: ToolCall) -> str:
 @tool(effect="READ", timeout_s=2)
 def never_returns() -> str:
     """Ignore the soft limit, for ever."""
+    _stay()
+
+
+@tool(effect="UNSAFE", timeout_s=2)
+def unsafe_never_returns() -> str:
+    """Ignore the soft limit, for ever, in a call that must not be made twice."""
+    _stay()
+
+
+def _stay() -> NoReturn:
     while True:
         try:
             _note(f"alive {time.time():.3f}")
