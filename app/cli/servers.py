@@ -16,6 +16,7 @@ def up_command() -> None:
     """
     from app.cli.up import UpPlan, up
     from app.config import settings
+    from app.tools.registry import Registry
 
     chosen = settings()
     plan = UpPlan(
@@ -31,6 +32,7 @@ def up_command() -> None:
         anthropic_api_key=chosen.anthropic_api_key.get_secret_value(),
         anthropic_base_url=chosen.anthropic_base_url or "",
         embedded=chosen.embedded,
+        tool_queues=Registry(modules=chosen.tool_modules()).queues(),
     )
     sys.exit(up(plan))
 

@@ -58,6 +58,13 @@ def test_model_steps_run_on_threads_and_tool_steps_in_processes_each_on_its_queu
     assert "worker -P threads -c 2 -Q maintenance" in " ".join(specs["maintenance"].argv)
 
 
+def test_the_queues_that_tools_name_are_served_by_the_tool_processes() -> None:
+    specs = by_name(UpPlan(tool_queues=("reports", "tool")))
+
+    assert "-P prefork -c 2 -Q reports,tool" in " ".join(specs["worker-A tool"].argv)
+    assert "-Q model" in " ".join(specs["worker-A model"].argv)
+
+
 def test_every_process_is_told_who_it_is_and_where_everything_is() -> None:
     specs = by_name(UpPlan(anthropic_api_key="sk-key"))
     env = specs["worker-B tool"].env

@@ -1,5 +1,7 @@
 """Where tools come from, and what happens when two collide or one does not load."""
 
+import sys
+from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -24,10 +26,14 @@ not_tools = [{name}, 5]
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder on sys.path, with a tool module in it."""
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on sys.path for tool modules, which are forgotten again afterwards."""
     monkeypatch.syspath_prepend(tmp_path)
-    return tmp_path
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 def write(site: Path, module: str, name: str) -> str:
@@ -160,3 +166,13 @@ def test_the_message_for_an_unknown_tool_is_bounded_and_clean() -> None:
     assert len(said) < 2500
     assert "\x00" not in said
     said.encode("utf-8")
+
+
+def test_queues_are_those_that_tools_name_and_always_the_one_where_unknown_tools_are_answered() -> None:
+    @tool(effect="READ", queue="reports")
+    def report() -> str:
+        """Report."""
+        return ""
+
+    assert Registry(plugins=()).queues() == ("tool",)
+    assert Registry([report], plugins=()).queues() == ("reports", "tool")

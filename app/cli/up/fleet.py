@@ -107,7 +107,8 @@ def _worker(plan: UpPlan, at: Addresses, node: str, role: str) -> ProcessSpec:
         role, ("threads", 2)
     )
     place = node or "up"
-    words = ("worker", "-P", pool, "-c", str(slots), "-Q", role, "-n", f"{role}@{place}")
+    queues = ",".join(plan.tool_queues) if role == "tool" else role
+    words = ("worker", "-P", pool, "-c", str(slots), "-Q", queues, "-n", f"{role}@{place}")
     env = environment(plan, at, node or role, role)
     argv = (*_CELERY, *words, "-E", "--without-gossip", "--without-mingle")
     return ProcessSpec(f"{node} {role}".strip(), node, role, argv, env, 3, signal.SIGKILL)

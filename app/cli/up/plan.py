@@ -25,6 +25,7 @@ class UpPlan:
         anthropic_base_url: where the Messages API is; empty means the SDK's default.
         embedded: which server programs may be used.
         nodes: one model and one tool process are started for each.
+        tool_queues: served by the tool process of each node.
         model_slots: model calls at a time in one node.
         tool_slots: tool processes of one node.
         api_threads: requests and streams at a time.
@@ -44,6 +45,7 @@ class UpPlan:
     anthropic_base_url: str = ""
     embedded: Mode = "auto"
     nodes: tuple[str, ...] = ("worker-A", "worker-B")
+    tool_queues: tuple[str, ...] = ("tool",)
     model_slots: int = 20
     tool_slots: int = 2
     api_threads: int = 32
