@@ -3,6 +3,7 @@
 Waiting is for states of the database or of processes, with a limit; never for time to pass.
 """
 
+import functools
 import os
 import signal
 import subprocess
@@ -190,7 +191,7 @@ class Stack:
     def asked(self, *run_ids: str) -> None:
         """Wait until the model is being asked for each of these runs."""
         for run_id in run_ids:
-            wait_for(f"a model call of {run_id}", lambda run_id=run_id: self.model_calls(run_id) >= 1)
+            wait_for(f"a model call of {run_id}", functools.partial(self.model_calls, run_id))
 
     def new_run(self, text: str, **limits: Any) -> NewRun:
         tools = Registry(modules=self.tools.split(","), plugins=()).definitions()
@@ -247,6 +248,9 @@ class Stack:
             worker.stop(15)
         self.celery.close()
         self.store.close()
+
+
+MakeStack = Callable[..., Stack]
 
 
 def stacks(database_url: str, redis_url: str, folder: Path, **fields: Any) -> Iterator[Stack]:
