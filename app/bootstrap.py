@@ -2,6 +2,7 @@
 
 import secrets
 
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool
 
 from app.config import Settings, price_book
@@ -54,12 +55,16 @@ def build_store(settings: Settings, *, pool_size: int | None = None, pooled: boo
         pooled: False for a process that forks: a connection inherited by a child would be read by both.
 
     Raises:
-        ConfigError: DATABASE_URL is not set.
+        ConfigError: DATABASE_URL is not set, or no URL of a database that we know.
     """
     if not settings.database_url:
         raise ConfigError("DATABASE_URL is not set; `make up` starts a database by itself")
     size = pool_size or settings.db_pool_size
-    engine = open_engine(settings.database_url, pool_size=size, pool=None if pooled else NullPool)
+    try:
+        engine = open_engine(settings.database_url, pool_size=size, pool=None if pooled else NullPool)
+    except (ArgumentError, ImportError) as error:
+        # Without the URL, which may hold a password.
+        raise ConfigError("DATABASE_URL is no URL of a Postgres or SQLite database") from error
     return Store(engine, lease_s=settings.lease_s, max_crashes=settings.max_crashes)
 
 

@@ -7,7 +7,6 @@ from app.tools.registry import Registry
 from tasks import broker_guard, hub_tick
 from tasks.configuration import configuration
 
-
 broker_guard.install()
 app = Celery("agent", include=["tasks.step", "tasks.maintenance", "tasks.processes"])
 app.config_from_object(configuration(settings(), ["model", *Registry(modules=settings().tool_modules()).queues()]))

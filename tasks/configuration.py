@@ -14,7 +14,6 @@ SWEEP_S = 1.0
 SWEEP_ORPHANS_S = 60.0
 MAINTENANCE_QUEUE = "maintenance"
 
-
 #: A worker's own, on top of `_transport`: nobody waits for its answer, and a busy one may be late to read.
 WORKER_TRANSPORT = {"socket_timeout": 5, "socket_connect_timeout": 3}
 
@@ -25,23 +24,12 @@ def configuration(settings: Settings, queues: list[str]) -> dict[str, Any]:
     Args:
         queues: the model and tool queues that messages may go to.
     """
+    return _broker(settings.redis_url) | _messages(queues) | _delivery() | _workers() | _beat()
+
+
+def _broker(url: str) -> dict[str, Any]:
     return {
-        "broker_url": settings.redis_url,
-        # Results live in Postgres.
-        "result_backend": None,
-        "task_ignore_result": True,
-        "task_store_errors_even_if_ignored": False,
-        # Early acknowledgement: the lease is the lock. Late acknowledgement repeats every running call when a
-        # connection blips (P2), and makes 5.7.0 exit when Redis restarts (P1).
-        "task_acks_late": False,
-        "task_reject_on_worker_lost": False,
-        "task_acks_on_failure": True,
-        "task_acks_on_timeout": True,
-        # No prefetch: a message held by a busy worker keeps its run waiting for minutes (P9).
-        "worker_disable_prefetch": True,
-        "worker_prefetch_multiplier": 1,
-        # A lost broker connection is no reason to throw a paid call away.
-        "worker_cancel_long_running_tasks_on_connection_loss": False,
+        "broker_url": url,
         "broker_transport_options": _transport(),
         "broker_connection_retry_on_startup": True,
         # For ever: a broker that is away for an hour is no reason to give up (P22).
@@ -51,6 +39,15 @@ def configuration(settings: Settings, queues: list[str]) -> dict[str, Any]:
         "broker_pool_acquire_timeout": 1.0,
         # A publish is best effort and short; what it loses, the sweep rings for.
         "task_publish_retry": False,
+    }
+
+
+def _messages(queues: list[str]) -> dict[str, Any]:
+    return {
+        # Results live in Postgres.
+        "result_backend": None,
+        "task_ignore_result": True,
+        "task_store_errors_even_if_ignored": False,
         # JSON only: a pickled message is code (P43).
         "task_serializer": "json",
         "accept_content": ["json"],
@@ -65,26 +62,56 @@ def configuration(settings: Settings, queues: list[str]) -> dict[str, Any]:
         # A slow Flower cannot fill Redis.
         "event_queue_ttl": 5,
         "event_queue_expires": 60,
+        "timezone": "UTC",
+        "enable_utc": True,
+    }
+
+
+def _delivery() -> dict[str, Any]:
+    return {
+        # Early acknowledgement: the lease is the lock. Late acknowledgement repeats every running call when a
+        # connection blips (P2), and makes 5.7.0 exit when Redis restarts (P1).
+        "task_acks_late": False,
+        "task_reject_on_worker_lost": False,
+        "task_acks_on_failure": True,
+        "task_acks_on_timeout": True,
+        # No prefetch: a message held by a busy worker keeps its run waiting for minutes (P9).
+        "worker_disable_prefetch": True,
+        "worker_prefetch_multiplier": 1,
+        # A lost broker connection is no reason to throw a paid call away.
+        "worker_cancel_long_running_tasks_on_connection_loss": False,
+    }
+
+
+def _workers() -> dict[str, Any]:
+    return {
+        # The log is set up by `processes`, in one form for all processes.
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
-        # For `celery inspect`. Nobody asks beat: whether sweeps happen is seen in the database.
+        # For `celery inspect`.
         "worker_enable_remote_control": True,
-        "beat_enable_remote_control": False,
         # On SIGTERM a worker finishes what it has begun, for as long as whoever sent it allows: a soft shutdown would
         # cut steps, and fails on the threads pool (P16).
         "worker_soft_shutdown_timeout": 0.0,
         # Children that import slowly are killed and started in a loop at the default of 4 s (P19).
         "worker_proc_alive_timeout": 30.0,
         "worker_lost_wait": 10.0,
+        # A child that leaks is replaced after its task; in kB.
         "worker_max_memory_per_child": 400_000,
         # Each message brings its tool's limit; threads know none.
         "task_time_limit": None,
         "task_soft_time_limit": None,
         "worker_detect_quorum_queues": True,
+    }
+
+
+def _beat() -> dict[str, Any]:
+    return {
         "beat_schedule": _schedule(),
+        # The default one keeps a file that can break; ours has nothing to remember (P31).
         "beat_scheduler": "celery.beat:Scheduler",
-        "timezone": "UTC",
-        "enable_utc": True,
+        # Nobody asks beat: whether sweeps happen is seen in the database.
+        "beat_enable_remote_control": False,
     }
 
 

@@ -1,16 +1,24 @@
 """Stacks of real processes, one for all tests of a file: starting one takes seconds."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 import redis
 
 from app.store.migrations import upgrade
 from tests.support.services import PostgresServer, RedisTestServer, start_postgres, start_redis
-from tests.support.stack import Stack, stacks
+from tests.support.stack import MakeStack, Stack, stacks
 
-MakeStack = Callable[..., Stack]
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in this folder is slow."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,7 @@
 import psycopg
 import pytest
 
-from tests.process.conftest import MakeStack
-from tests.support.stack import Stack, says, wait_for
+from tests.support.stack import MakeStack, Stack, says, wait_for
 
 CALLS = 10
 

@@ -3,9 +3,8 @@
 import pytest
 
 from app.domain.status import StepStatus
-from tests.process.conftest import MakeStack
 from tests.support.services import RedisTestServer
-from tests.support.stack import Stack, calls, says, wait_for
+from tests.support.stack import MakeStack, Stack, calls, says, wait_for
 
 
 @pytest.fixture(scope="module")

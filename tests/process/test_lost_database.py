@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.process.conftest import MakeStack
 from tests.support.services import PostgresServer
-from tests.support.stack import Stack, calls, says, wait_for
+from tests.support.stack import MakeStack, Stack, calls, says, wait_for
 
 
 @pytest.fixture(scope="module")

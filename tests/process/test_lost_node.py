@@ -5,9 +5,8 @@ import time
 import pytest
 
 from app.domain.status import StepStatus
-from tests.process.conftest import MakeStack
 from tests.support.processes import is_running
-from tests.support.stack import Stack, Worker, calls, says, wait_for
+from tests.support.stack import MakeStack, Stack, Worker, calls, says, wait_for
 
 LEASE_S = 5.0
 

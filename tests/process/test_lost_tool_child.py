@@ -6,9 +6,8 @@ import signal
 import pytest
 
 from app.domain.status import ShownStatus, StepStatus
-from tests.process.conftest import MakeStack
 from tests.support.processes import is_running
-from tests.support.stack import Stack, calls, says, wait_for
+from tests.support.stack import MakeStack, Stack, calls, says, wait_for
 
 # Much longer than any test here: whatever recovers, recovers without waiting for a lease.
 LEASE_S = 60.0

@@ -7,14 +7,15 @@ import redis
 
 from app.domain.run import Dispatch
 from app.domain.status import StepKind, StepStatus
-from tests.process.conftest import MakeStack
-from tests.support.stack import Stack, calls, says, wait_for
+from tests.support.stack import MakeStack, Stack, calls, says, wait_for
+
+SLOTS = 4
 
 
 @pytest.fixture(scope="module")
 def stack(make_stack: MakeStack) -> Stack:
     stack = make_stack(lease_s=20.0)
-    stack.start_node("worker-A", slots=4)
+    stack.start_node("worker-A", slots=SLOTS)
     stack.start_sweeping()
     stack.ready()
     return stack
@@ -58,6 +59,14 @@ def test_messages_that_name_no_step_and_messages_that_are_code_are_dropped(stack
         send("agent.later", queue=queue)
     _read_off(stack)
     assert all(worker.is_up() for worker in stack.workers)
+
+
+def test_a_busy_worker_takes_no_message_that_another_could_take(stack: Stack) -> None:
+    run_ids = [stack.submit(says(latency_s=1)) for _ in range(2 * SLOTS)]
+    wait_for("all slots to be busy", lambda: sum(stack.model_calls(run_id) for run_id in run_ids) == SLOTS)
+    with redis.Redis.from_url(stack.redis_url) as broker:
+        assert (broker.llen("model"), broker.hlen("unacked")) == (SLOTS, 0)
+    stack.succeeded(*run_ids)
 
 
 def test_a_long_wait_is_kept_in_the_database_and_not_in_a_message(stack: Stack) -> None:

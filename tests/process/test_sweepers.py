@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.process.conftest import MakeStack
-from tests.support.stack import Stack, calls, says, wait_for
+from tests.support.stack import MakeStack, Stack, calls, says, wait_for
 
 SLOW_DOWN = {"status": 429, "headers": {"retry-after": "3"}, "error": {"type": "rate_limit_error", "message": "!"}}
 

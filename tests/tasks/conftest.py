@@ -28,7 +28,7 @@ def app_on() -> Iterator[Callable[[str], Celery]]:
 
 
 @pytest.fixture
-def broker(redis_server: RedisTestServer) -> Iterator["redis.Redis[bytes]"]:
+def broker(redis_server: RedisTestServer) -> Iterator[redis.Redis]:
     """A client of an empty Redis that runs."""
     with redis.Redis.from_url(redis_server.url) as client:
         client.flushall()

@@ -25,8 +25,8 @@ ELSEWHERE = Dispatch(RUN, 3, StepKind.TOOL, "gpu", 1, tool_name="draw", timeout_
 AppOn = Callable[[str], Celery]
 
 
-def _messages(broker: "redis.Redis[bytes]", queue: str) -> list[dict[str, Any]]:
-    found: list[Any] = broker.lrange(queue, 0, -1)  # type: ignore[assignment]
+def _messages(broker: redis.Redis, queue: str) -> list[dict[str, Any]]:
+    found: list[Any] = broker.lrange(queue, 0, -1)
     return [json.loads(raw) for raw in reversed(found)]
 
 
@@ -62,14 +62,14 @@ def _takes_s(work: Callable[[], object]) -> float:
     return time.monotonic() - began
 
 
-def test_a_message_carries_ids_and_nothing_else(app: Celery, broker: "redis.Redis[bytes]") -> None:
+def test_a_message_carries_ids_and_nothing_else(app: Celery, broker: redis.Redis) -> None:
     CeleryDispatcher(app).dispatch([TOOL])
     [message] = _messages(broker, "tool")
     args, kwargs, _ = json.loads(base64.b64decode(message["body"]))
     assert (args, kwargs) == ([], {"run_id": RUN, "seq": 2})
 
 
-def test_flower_sees_few_names_and_many_ids(app: Celery, broker: "redis.Redis[bytes]") -> None:
+def test_flower_sees_few_names_and_many_ids(app: Celery, broker: redis.Redis) -> None:
     CeleryDispatcher(app).dispatch([MODEL, TOOL])
     model, tool = (_messages(broker, queue)[0]["headers"] for queue in ("model", "tool"))
     assert (model["task"], model["shadow"], model["id"]) == ("agent.step", "agent.step.model", f"{RUN}:1:3")
@@ -77,14 +77,14 @@ def test_flower_sees_few_names_and_many_ids(app: Celery, broker: "redis.Redis[by
     assert (tool["argsrepr"], tool["kwargsrepr"]) == ("()", "run=6f1c0a52 seq=2 TOOL list_tickets")
 
 
-def test_a_tool_brings_its_hard_limit_and_no_message_a_due_time(app: Celery, broker: "redis.Redis[bytes]") -> None:
+def test_a_tool_brings_its_hard_limit_and_no_message_a_due_time(app: Celery, broker: redis.Redis) -> None:
     CeleryDispatcher(app).dispatch([MODEL, TOOL])
     model, tool = (_messages(broker, queue)[0]["headers"] for queue in ("model", "tool"))
     assert (model["timelimit"], tool["timelimit"]) == ([None, None], [35.0, None])
     assert (model["eta"], tool["eta"], model["retries"]) == (None, None, 0)
 
 
-def test_a_queue_that_nobody_works_does_not_hold_up_the_others(app: Celery, broker: "redis.Redis[bytes]") -> None:
+def test_a_queue_that_nobody_works_does_not_hold_up_the_others(app: Celery, broker: redis.Redis) -> None:
     CeleryDispatcher(app).dispatch([ELSEWHERE, TOOL])
     assert len(_messages(broker, "tool")) == 1
     assert not broker.exists("gpu")
@@ -105,7 +105,7 @@ def test_nobody_knows_what_a_broker_holds_that_is_away(app_on: AppOn) -> None:
 
 
 def test_a_broker_that_freezes_costs_less_than_3_s(
-    app: Celery, broker: "redis.Redis[bytes]", redis_server: RedisTestServer
+    app: Celery, broker: redis.Redis, redis_server: RedisTestServer
 ) -> None:
     dispatcher = CeleryDispatcher(app)
     dispatcher.dispatch([MODEL])
@@ -115,7 +115,7 @@ def test_a_broker_that_freezes_costs_less_than_3_s(
 
 
 def test_a_broker_that_failed_is_left_alone_for_a_moment_and_then_used_again(
-    app: Celery, broker: "redis.Redis[bytes]", redis_server: RedisTestServer
+    app: Celery, broker: redis.Redis, redis_server: RedisTestServer
 ) -> None:
     now = [100.0]
     dispatcher = CeleryDispatcher(app, clock=lambda: now[0])
@@ -131,7 +131,7 @@ def test_a_broker_that_failed_is_left_alone_for_a_moment_and_then_used_again(
     assert len(_messages(broker, "tool")) == 1
 
 
-def test_a_full_broker_is_a_broker_that_is_away(app: Celery, broker: "redis.Redis[bytes]") -> None:
+def test_a_full_broker_is_a_broker_that_is_away(app: Celery, broker: redis.Redis) -> None:
     broker.config_set("maxmemory", "1")
     try:
         CeleryDispatcher(app).dispatch([MODEL])
@@ -140,7 +140,7 @@ def test_a_full_broker_is_a_broker_that_is_away(app: Celery, broker: "redis.Redi
     assert not broker.exists("model")
 
 
-def test_a_queue_is_empty_when_its_last_message_was_taken(app: Celery, broker: "redis.Redis[bytes]") -> None:
+def test_a_queue_is_empty_when_its_last_message_was_taken(app: Celery, broker: redis.Redis) -> None:
     dispatcher = CeleryDispatcher(app)
     assert dispatcher.is_empty("model")
     dispatcher.dispatch([MODEL])
@@ -149,9 +149,7 @@ def test_a_queue_is_empty_when_its_last_message_was_taken(app: Celery, broker: "
     assert dispatcher.is_empty("model")
 
 
-def test_asking_whether_a_queue_is_empty_opens_no_connection_each_time(
-    app: Celery, broker: "redis.Redis[bytes]"
-) -> None:
+def test_asking_whether_a_queue_is_empty_opens_no_connection_each_time(app: Celery, broker: redis.Redis) -> None:
     dispatcher = CeleryDispatcher(app)
     dispatcher.is_empty("model")
     before = broker.info("stats")["total_connections_received"]

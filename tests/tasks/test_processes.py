@@ -22,8 +22,9 @@ def test_a_parent_holds_no_connection_that_a_child_could_inherit(configured: Non
     parent.store.ping()
     assert isinstance(parent.store.engine.pool, NullPool)
     # Nor has what a child would use been touched.
-    assert isinstance(processes.runtime().store.engine.pool, QueuePool)
-    assert processes.runtime().store.engine.pool.checkedin() == 0
+    pool = processes.runtime().store.engine.pool
+    assert isinstance(pool, QueuePool)
+    assert (pool.checkedin(), pool.checkedout()) == (0, 0)
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
