@@ -92,7 +92,7 @@ class Registry:
         return tuple(self._tools[name].tool.definition for name in sorted(chosen))
 
     def queues(self) -> tuple[str, ...]:
-        """The queues that tool workers must serve: those that tools name, and `tool`, where unknown tools are answered."""
+        """What tool workers must serve: the queues that tools name, and `tool`, where unknown tools are answered."""
         return tuple(sorted({"tool"} | {entry.tool.definition.queue for entry in self}))
 
     def _load(self, key: str, source: str, load: Callable[[], object]) -> None:

@@ -69,7 +69,7 @@ def test_every_process_is_told_who_it_is_and_where_everything_is() -> None:
     specs = by_name(UpPlan(anthropic_api_key="sk-key"))
     env = specs["worker-B tool"].env
 
-    assert (env["NODE_NAME"], env["WORKER_ROLE"]) == ("worker-B", "tool")
+    assert env["NODE_NAME"] == "worker-B"
     assert all(spec.env["DATABASE_URL"] == AT.database and spec.env["REDIS_URL"] == AT.redis for spec in specs.values())
     assert env["ANTHROPIC_API_KEY"] == "sk-key"
     assert not any("sk-key" in word for spec in specs.values() for word in spec.argv)

@@ -72,7 +72,7 @@ def fleet(plan: UpPlan, at: Addresses) -> list[ProcessSpec]:
     return [*specs, _worker(plan, at, "", "maintenance"), _beat(plan, at), _flower(plan, at)]
 
 
-def environment(plan: UpPlan, at: Addresses, node: str, role: str = "") -> dict[str, str]:
+def environment(plan: UpPlan, at: Addresses, node: str) -> dict[str, str]:
     """The settings of one process; `app.config` reads them by these names."""
     env = {
         "DATABASE_URL": at.database,
@@ -87,7 +87,7 @@ def environment(plan: UpPlan, at: Addresses, node: str, role: str = "") -> dict[
     }
     if at.anthropic:
         env["ANTHROPIC_BASE_URL"] = at.anthropic
-    return env | ({"WORKER_ROLE": role} if role else {})
+    return env
 
 
 def _python(module: str, *words: str) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ def _worker(plan: UpPlan, at: Addresses, node: str, role: str) -> ProcessSpec:
     place = node or "up"
     queues = ",".join(plan.tool_queues) if role == "tool" else role
     words = ("worker", "-P", pool, "-c", str(slots), "-Q", queues, "-n", f"{role}@{place}")
-    env = environment(plan, at, node or role, role)
+    env = environment(plan, at, node or role)
     argv = (*_CELERY, *words, "-E", "--without-gossip", "--without-mingle")
     return ProcessSpec(f"{node} {role}".strip(), node, role, argv, env, 3, signal.SIGKILL)
 
