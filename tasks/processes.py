@@ -56,6 +56,14 @@ def _set_up_logging(**_: Any) -> None:
     # A child's death: `child_lost` says in one line what a traceback of Celery's own code says in twenty.
     logging.getLogger("celery.worker.request").setLevel(logging.CRITICAL)
     pool_logger().propagate = True
+    for name in ("celery.beat", "celery.worker.consumer.consumer"):
+        logging.getLogger(name).addFilter(_first_line)
+
+
+def _first_line(record: logging.LogRecord) -> bool:
+    """Two loggers that add a stack to "the broker is away", once a second."""
+    record.msg, record.args, record.exc_info = record.getMessage().partition("\n")[0], None, None
+    return True
 
 
 @celeryd_init.connect

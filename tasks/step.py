@@ -2,7 +2,6 @@
 
 import logging
 import os
-import uuid
 from typing import Any
 
 from celery import Task
@@ -10,11 +9,10 @@ from celery import Task
 from app.engine.advance import advance
 from tasks.celery_app import app
 from tasks.dispatch import TASK
+from tasks.names import is_step
 from tasks.processes import runtime
 
 log = logging.getLogger("durable.step")
-
-_MAX_SEQ = 2**31 - 1
 
 
 @app.task(name=TASK, bind=True, Request="tasks.child_lost:StepRequest")
@@ -29,13 +27,3 @@ def step(self: Task[Any, None], run_id: Any = None, seq: Any = None, **later: An
         return
     here = runtime()
     here.dispatcher.dispatch(advance(here, run_id, seq, pid=os.getpid(), task_id=self.request.id))
-
-
-def is_step(run_id: Any, seq: Any) -> bool:
-    """Whether this can name a step: a UUID as we write it, and a number that the database can hold."""
-    if not isinstance(run_id, str) or type(seq) is not int or not 1 <= seq <= _MAX_SEQ:
-        return False
-    try:
-        return str(uuid.UUID(run_id)) == run_id
-    except ValueError:
-        return False

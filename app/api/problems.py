@@ -11,17 +11,15 @@ from http import HTTPStatus
 from typing import Any
 
 from flask import Flask, Response, request
-from sqlalchemy.exc import InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 from werkzeug.exceptions import HTTPException
 
-from app.domain.errors import AlreadyDecided, AmbiguousRunId, IllegalTransition, RunNotFound
+from app.domain.errors import AlreadyDecided, AmbiguousRunId, DatabaseAway, IllegalTransition, RunNotFound
 
 _log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
-_AWAY = "The database does not answer. Nothing was lost; try again in a moment."
+_AWAY = "The database does not answer. Look whether it was done, or try again in a moment."
 
 #: Error class to status, and what the body says; None: the error's own words.
 STATUS_OF: dict[type[Exception], tuple[int, str | None]] = {
@@ -29,9 +27,7 @@ STATUS_OF: dict[type[Exception], tuple[int, str | None]] = {
     AmbiguousRunId: (409, None),
     IllegalTransition: (409, None),
     AlreadyDecided: (409, None),
-    OperationalError: (503, _AWAY),
-    InterfaceError: (503, _AWAY),
-    PoolTimeout: (503, _AWAY),
+    DatabaseAway: (503, _AWAY),
 }
 
 

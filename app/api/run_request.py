@@ -125,10 +125,10 @@ def read_run_request(body: Json, settings: Settings, tools: tuple[ToolDefinition
     ]
     if faults:
         raise _unprocessable(faults)
+    # An empty system text is a wish, too: none. The API refuses empty blocks.
+    system = settings.system_prompt if asked.system is None else asked.system or None
     return NewRun(
-        agent=AgentVersion(
-            asked.model or settings.model, settings.max_tokens, asked.system or settings.system_prompt, tools
-        ),
+        agent=AgentVersion(asked.model or settings.model, settings.max_tokens, system, tools),
         input=asked.input,
         token_budget=asked.token_budget,
         timeout_s=asked.timeout_seconds,

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 import click
 from redis import Redis
 from redis.exceptions import RedisError
-from sqlalchemy.exc import DBAPIError
 
 from app.cli.failure import Failure
 from app.cli.output import output_option, say_json, say_table
@@ -69,8 +68,6 @@ def _with_settings() -> list[Finding]:
 def _checked(name: str, check: Callable[[Settings], Finding], fix: str, chosen: Settings) -> Finding:
     try:
         return check(chosen)
-    except DBAPIError as error:
-        return Finding(name, "fail", str(error.orig).strip(), fix)
     except (AgentError, RedisError, OSError, ValueError) as error:
         return Finding(name, "fail", str(error), fix)
 

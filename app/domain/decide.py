@@ -35,13 +35,22 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The run is over. `error_code` is None only for SUCCEEDED."""
+    """The run is over. `error_code` is None only for SUCCEEDED; `stop` says which rule ended it, if one did."""
 
     status: RunStatus
     error_code: str | None = None
     error_message: str | None = None
     output: str | None = None
+    stop: StopCode | None = None
 
+
+#: What the guard says when it ends a run; whoever else stops one gives a reason.
+_SAYS = {
+    StopCode.DEADLINE: "the deadline passed",
+    StopCode.TOKEN_BUDGET: "the token budget is used up",
+    StopCode.COST_BUDGET: "the cost budget is used up",
+    StopCode.STEP_CAP: "the step cap is reached",
+}
 
 Next = OpenTools | OpenModel | Wait | End
 
@@ -88,7 +97,7 @@ def after_cancel(standing: Standing) -> Next:
 
 def stopped(code: StopCode) -> End:
     """The end of a stopped run."""
-    return End(terminal_status(code), error_code=code.value)
+    return End(terminal_status(code), error_code=code.value, error_message=_SAYS.get(code), stop=code)
 
 
 def _open_tools(calls: list[ToolUse], standing: Standing) -> Next:

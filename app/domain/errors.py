@@ -2,6 +2,7 @@
 
 AgentError
 ├── ConfigError              a setting is missing or wrong; the sentence says which
+├── DatabaseAway             the database does not answer; what was asked for may or may not have happened
 ├── RunNotFound              no run has this id (or it is not the caller's)
 ├── AmbiguousRunId           the id prefix fits several runs
 ├── IllegalTransition        a row is not in the state that the verb needs
@@ -24,6 +25,10 @@ class AgentError(Exception):
 
 class ConfigError(AgentError):
     """A setting is missing or wrong."""
+
+
+class DatabaseAway(AgentError):
+    """The database does not answer, or not in time. A write may or may not have gone through; the fence tells later."""
 
 
 class RunNotFound(AgentError):

@@ -81,7 +81,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a model step needs besides its own row: the frozen agent, the input, the past and the budgets."""
+    """What a model step needs besides its own row: the frozen agent, the input and the past.
+
+    `tokens_left` is what the steps before it left of the token budget.
+    """
 
     agent: AgentVersion
     input: str

@@ -4,7 +4,7 @@ import logging
 import secrets
 
 from app.domain.agent import AgentVersion
-from app.domain.errors import LeaseLost
+from app.domain.errors import DatabaseAway, LeaseLost
 from app.domain.lease import owner_text
 from app.domain.outcome import Answered, Cut, Outcome, Postponed, Refused, Returned, Suspended, Unavailable
 from app.domain.run import Claim, Dispatch
@@ -12,6 +12,7 @@ from app.domain.status import StepKind, StopCode
 from app.engine import report
 from app.engine.call_tool import call_tool
 from app.engine.keeper import Held
+from app.engine.patience import patiently
 from app.engine.perform import ask_model
 from app.engine.runtime import Runtime
 from app.store.lapse import Lapsed
@@ -46,8 +47,16 @@ def advance(runtime: Runtime, run_id: str, seq: int, *, pid: int, task_id: str) 
         return []
     except Exception:
         # Not the model's failure nor the tool's, but ours or the database's. Counted, so that it cannot go on for ever.
-        log.exception("run=%s seq=%s could not be checkpointed; released", run_id[:8], seq)
-        return runtime.store.lapse_step(Lapsed(run_id, seq, owner, when_due=False)) or []
+        log.exception("run=%s seq=%s could not be finished; its claim is given up", run_id[:8], seq)
+        return _give_up(runtime, Lapsed(run_id, seq, owner, when_due=False))
+
+
+def _give_up(runtime: Runtime, lapsed: Lapsed) -> list[Dispatch]:
+    try:
+        return runtime.store.lapse_step(lapsed) or []
+    except DatabaseAway:
+        log.warning("run=%s seq=%s stays claimed until its lease lapses", lapsed.run_id[:8], lapsed.seq)
+        return []
 
 
 def _perform_and_checkpoint(runtime: Runtime, claim: Claim, held: Held) -> list[Dispatch]:
@@ -56,7 +65,7 @@ def _perform_and_checkpoint(runtime: Runtime, claim: Claim, held: Held) -> list[
         outcome, agent = asked.outcome, asked.agent
     else:
         outcome, agent = call_tool(runtime, claim, held), None
-    opened = _checkpoint(runtime, claim, outcome, agent)
+    opened = patiently(runtime, held, lambda: _checkpoint(runtime, claim, outcome, agent))
     report.checkpointed(runtime, claim, outcome, opened)
     return opened
 

@@ -19,6 +19,7 @@ from app.domain.outcome import Outcome, Returned, Suspended, Unavailable
 from app.domain.run import Claim
 from app.domain.text import dumps
 from app.engine.keeper import Held
+from app.engine.patience import patiently
 from app.engine.perform import arguments
 from app.engine.runtime import Runtime
 from app.tools.call import ToolCall
@@ -37,7 +38,8 @@ def call_tool(runtime: Runtime, claim: Claim, held: Held) -> Outcome:
     """Run the tool of a claimed step under its time limit."""
     assert claim.tool_name is not None
     if claim.effect is None:
-        history = runtime.store.read_history(claim.lease.run_id, claim.lease.seq)
+        lease = claim.lease
+        history = patiently(runtime, held, lambda: runtime.store.read_history(lease.run_id, lease.seq))
         text = unknown_tool_message(claim.tool_name, [tool.name for tool in history.agent.tools])
         return Returned(dumps(text), is_error=True, latency_ms=0, error_code="unknown_tool")
     tool = runtime.tools.get(claim.tool_name)

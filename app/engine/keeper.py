@@ -116,7 +116,7 @@ class Keeper:
             try:
                 work()
             except Exception as error:
-                log.warning("keeper: %s", error)
+                log.warning("keeper: %s", str(error).partition("\n")[0])
 
 
 def _carry_out(report: RenewedLease, held: Held, asked_at: float) -> None:

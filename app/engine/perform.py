@@ -13,6 +13,7 @@ from app.domain.run import Claim, History
 from app.domain.text import dumps, sha256
 from app.domain.usage import Usage
 from app.engine.keeper import Held
+from app.engine.patience import patiently
 from app.engine.runtime import Runtime
 from app.llm.client import ModelRequest
 from app.llm.retrying import Postpone
@@ -32,7 +33,8 @@ def ask_model(runtime: Runtime, claim: Claim, held: Held) -> Asked:
     Raises:
         LeaseLost: the lease ended during the call; there is nothing to write.
     """
-    history = runtime.store.read_history(claim.lease.run_id, claim.lease.seq)
+    lease = claim.lease
+    history = patiently(runtime, held, lambda: runtime.store.read_history(lease.run_id, lease.seq))
     request = build_request(history)
     began = time.monotonic()
 
@@ -58,7 +60,7 @@ def ask_model(runtime: Runtime, claim: Claim, held: Held) -> Asked:
         return Asked(refused, history.agent)
     except CallCut as cut:
         if cut.reason == "lease_lost":
-            raise LeaseLost(claim.lease.run_id, claim.lease.seq, claim.lease.attempt) from cut
+            raise LeaseLost(lease.run_id, lease.seq, lease.attempt) from cut
         return Asked(Cut(latency_ms=latency_ms(), **spent(cut.tries, cut.waste)), history.agent)
     cost_nano = runtime.prices.cost_nano(response.model, response.usage, runtime.today())
     answered = Answered(

@@ -1,5 +1,6 @@
 """Everything a process needs to work on runs, in one value, built in app/bootstrap.py."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -38,6 +39,7 @@ class Runtime:
         tool_result_max_chars: longer tool results are cut.
         tool_unavailable_s: how long a step waits for a worker that has its tool.
         today: the date that prices are looked up for.
+        pause: called with seconds, to wait for a database that is away.
     """
 
     store: Store
@@ -51,6 +53,7 @@ class Runtime:
     tool_unavailable_s: float = 300.0
     sweep_limit: int = 200
     today: Callable[[], date] = field(default=_today)
+    pause: Callable[[float], None] = field(default=time.sleep)
 
     @property
     def node(self) -> str:

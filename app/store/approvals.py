@@ -44,7 +44,13 @@ _EXPIRE = (
 _THIS = (run_step.c.run_id == bindparam("the_run")) & (run_step.c.seq == bindparam("the_seq"))
 _STEP = (
     select(
-        run_step.c.seq, run_step.c.turn, run_step.c.kind, run_step.c.queue, run_step.c.tool_name, run_step.c.timeout_s
+        run_step.c.seq,
+        run_step.c.turn,
+        run_step.c.kind,
+        run_step.c.queue,
+        run_step.c.dispatches,
+        run_step.c.tool_name,
+        run_step.c.timeout_s,
     )
     .where(_THIS & (run_step.c.status == StepStatus.WAITING))
     .with_for_update(key_share=True)
@@ -79,10 +85,12 @@ def decide(
     if step is None or not run.is_active or connection.execute(_DECIDE, told).first() is None:
         raise AlreadyDecided(f"run {run_id} step {seq} waits for no verdict")
     if verdict == "run":
-        ready = {"status": StepStatus.READY, "run_at": now(), "due_at": after(10.0), "dispatches": 1}
+        ready = {"status": StepStatus.READY, "run_at": now(), "due_at": after(10.0), "dispatches": step.dispatches + 1}
         connection.execute(_WRITE.values(ready), where)
         run.save(connection)
-        return [Dispatch(run_id, seq, StepKind(step.kind), step.queue, 1, step.tool_name, step.timeout_s)]
+        return [
+            Dispatch(run_id, seq, StepKind(step.kind), step.queue, step.dispatches + 1, step.tool_name, step.timeout_s)
+        ]
     if verdict == "fail":
         run.set_stop(connection, StopCode.FAILED_BY_REVIEWER, why)
         stop_open_steps(connection, run)

@@ -99,7 +99,7 @@ def postpone_step(connection: Connection, lease: Lease, postponed: Postponed, fr
             "locked_by": None,
             "run_at": after(postponed.wait_s),
             "due_at": after(10.0 if hand_back else postponed.wait_s),
-            "dispatches": 1 if hand_back else 0,
+            "dispatches": run_step.c.dispatches + int(hand_back),
             "error_code": postponed.reason,
         }
         step = fenced(connection, lease, columns | waste)
@@ -109,7 +109,7 @@ def postpone_step(connection: Connection, lease: Lease, postponed: Postponed, fr
         if not hand_back:
             return []
         kind = StepKind(step.kind)
-        return [Dispatch(lease.run_id, lease.seq, kind, step.queue, 1, step.tool_name, step.timeout_s)]
+        return [Dispatch(lease.run_id, lease.seq, kind, step.queue, step.dispatches, step.tool_name, step.timeout_s)]
     reason = f"waiting {postponed.wait_s:.0f} s more would pass the deadline"
     return _cancel(connection, run, lease, waste, fraction=fraction, reason=reason)
 

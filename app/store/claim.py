@@ -3,7 +3,7 @@
 A claim takes no run lock and asks nothing about the run: a terminal run has no READY step.
 """
 
-from sqlalchemy import Connection, bindparam, case, literal, select, update
+from sqlalchemy import Connection, bindparam, case, func, literal, select, update
 
 from app.domain.agent import AgentVersion
 from app.domain.effect import Effect
@@ -88,8 +88,25 @@ def claim_step(
     )
 
 
+# What earlier steps used, not what the run has used by now: the request of a step must come out the same at any time.
+_USED_BEFORE = (
+    select(
+        func.coalesce(
+            func.sum(
+                run_step.c.input_tokens
+                + run_step.c.output_tokens
+                + run_step.c.cache_write_tokens
+                + run_step.c.cache_read_tokens
+                + run_step.c.wasted_tokens
+            ),
+            0,
+        )
+    )
+    .where((run_step.c.run_id == bindparam("the_run")) & (run_step.c.seq < bindparam("before_seq")))
+    .scalar_subquery()
+)
 _RUN = (
-    select(run.c.input, run.c.token_budget - run.c.tokens_used - run.c.wasted_tokens, agent_version.c.body)
+    select(run.c.input, run.c.token_budget - _USED_BEFORE, agent_version.c.body)
     .join(agent_version, agent_version.c.id == run.c.agent_version_id)
     .where(run.c.id == bindparam("the_run"))
 )
@@ -115,10 +132,11 @@ _PAST = (
 
 def read_history(connection: Connection, run_id: str, before_seq: int) -> History:
     """The frozen agent, the input and every final step before `before_seq`: immutable, so read without a lock."""
-    run_input, tokens_left, body = connection.execute(_RUN, {"the_run": run_id}).one()
-    rows = connection.execute(_PAST, {"the_run": run_id, "before_seq": before_seq})
+    where = {"the_run": run_id, "before_seq": before_seq}
+    run_input, tokens_left, body = connection.execute(_RUN, where).one()
+    rows = connection.execute(_PAST, where)
     steps = tuple(
         PastStep(seq, turn, StepKind(kind), StepStatus(status), response, tool_use_id, result, bool(is_error))
         for seq, turn, kind, status, response, tool_use_id, result, is_error in rows
     )
-    return History(AgentVersion.from_body(body), run_input, steps, tokens_left)
+    return History(AgentVersion.from_body(body), run_input, steps, int(tokens_left))

@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Dialect, Engine, Float, create_engine, event
+from sqlalchemy import Dialect, Engine, Float, create_engine, event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.compiler import compiles
@@ -116,11 +116,6 @@ def insert_new(engine_name: str, table: Any) -> Any:
     """An INSERT that leaves an existing row alone."""
     flavour = postgresql if engine_name == "postgresql" else sqlite
     return flavour.insert(table).on_conflict_do_nothing()
-
-
-def is_null(column: ColumnElement[Any]) -> ColumnElement[bool]:
-    """`IS NULL`, for expressions that ruff would take for a comparison with None."""
-    return column.is_(None)
 
 
 def open_engine(url: str, *, pool_size: int = 10, pool: type | None = None) -> Engine:

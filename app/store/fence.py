@@ -21,7 +21,14 @@ _THIS_CLAIM = (
 _WRITE = (
     update(run_step)
     .where(_THIS_CLAIM & (run_step.c.status == StepStatus.STARTED))
-    .returning(run_step.c.turn, run_step.c.kind, run_step.c.queue, run_step.c.tool_name, run_step.c.timeout_s)
+    .returning(
+        run_step.c.turn,
+        run_step.c.kind,
+        run_step.c.queue,
+        run_step.c.dispatches,
+        run_step.c.tool_name,
+        run_step.c.timeout_s,
+    )
 )
 _CLOSED_BY_US = select(run_step.c.seq).where(
     _THIS_CLAIM & run_step.c.status.in_([status.value for status in FINAL_STEP_STATUSES])
@@ -32,8 +39,8 @@ def fenced(connection: Connection, lease: Lease, values: dict[str, Any]) -> Row[
     """Write `values` to the step if `lease` still holds it.
 
     Returns:
-        The step's turn, kind, queue, tool_name and timeout_s; None when this very lease had already closed the step:
-        its earlier COMMIT went through and only the answer was lost, so there is nothing left to do.
+        The step's turn, kind, queue, dispatches, tool_name and timeout_s; None when this very lease had already closed
+        the step: its earlier COMMIT went through and only the answer was lost, so there is nothing left to do.
 
     Raises:
         LeaseLost: another claim, a lapse or a stop has taken the step; nothing was written.

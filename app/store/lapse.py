@@ -32,12 +32,15 @@ class Lapsed:
     Attributes:
         owner: the claim's owner, or only its end (`/pid/task id/`) when a parent saw its child die.
         when_due: only if the lease has run out by the database's clock; False when the process is known to be gone.
+        outlived: the pool ended the call at its hard time limit. Nobody else can say so: a lease that ran out tells
+            nothing about how long its process had worked.
     """
 
     run_id: str
     seq: int
     owner: str
     when_due: bool = True
+    outlived: bool = False
 
 
 _STEP = (
@@ -47,11 +50,11 @@ _STEP = (
         run_step.c.queue,
         run_step.c.locked_by,
         run_step.c.crashes,
+        run_step.c.dispatches,
         run_step.c.effect,
         run_step.c.tool_name,
         run_step.c.timeout_s,
         seconds_until(run_step.c.due_at).label("lease_left_s"),
-        seconds_until(run_step.c.started_at).label("started_in_s"),
     )
     .where((run_step.c.run_id == bindparam("the_run")) & (run_step.c.seq == bindparam("the_seq")))
     .where(run_step.c.status == StepStatus.STARTED)
@@ -75,7 +78,7 @@ def lapse_step(connection: Connection, lapsed: Lapsed, *, max_crashes: int, frac
     if step is None or not _is_gone(step, lapsed):
         return None
 
-    closing = _closing(connection, run, step, seq=lapsed.seq, max_crashes=max_crashes)
+    closing = _closing(connection, run, step, lapsed=lapsed, max_crashes=max_crashes)
     if closing is not None:
         values, following = closing
         connection.execute(_WRITE.values(_CLOSED | values), where)
@@ -93,16 +96,16 @@ def lapse_step(connection: Connection, lapsed: Lapsed, *, max_crashes: int, frac
 
 
 def _closing(
-    connection: Connection, run: LockedRun, step: Row[Any], *, seq: int, max_crashes: int
+    connection: Connection, run: LockedRun, step: Row[Any], *, lapsed: Lapsed, max_crashes: int
 ) -> tuple[dict[str, Any], Callable[[Standing], decide.Next]] | None:
     """How the step ends here, and what decides about the run then; None when it does not end."""
     if run.stop_code is not None:
         note = None if may_repeat(step.effect) else "in_doubt"
         return {"status": StepStatus.CANCELLED, "error_code": note}, decide.after_cancel
     if step.crashes + 1 >= max_crashes:
-        run.set_stop(connection, StopCode.CRASH_LOOP, f"step {seq} ended its worker {step.crashes + 1} times")
+        run.set_stop(connection, StopCode.CRASH_LOOP, f"step {lapsed.seq} ended its worker {step.crashes + 1} times")
         return {"status": StepStatus.ERROR, "error_code": "crash_loop"}, decide.after_cancel
-    if step.kind == StepKind.TOOL and may_repeat(step.effect) and -step.started_in_s >= step.timeout_s:
+    if lapsed.outlived and step.timeout_s is not None and may_repeat(step.effect):
         return _timed_out(step), decide.after_tool
     return None
 
@@ -112,12 +115,19 @@ def _is_gone(step: Row[Any], lapsed: Lapsed) -> bool:
 
 
 def _ready_again(connection: Connection, run: LockedRun, lapsed: Lapsed, step: Row[Any]) -> list[Dispatch]:
-    values = {"status": StepStatus.READY, "locked_by": None, "run_at": now(), "due_at": after(10.0), "dispatches": 1}
+    dispatches = step.dispatches + 1
+    values = {
+        "status": StepStatus.READY,
+        "locked_by": None,
+        "run_at": now(),
+        "due_at": after(10.0),
+        "dispatches": dispatches,
+    }
     where = {"the_run": lapsed.run_id, "the_seq": lapsed.seq}
     connection.execute(_WRITE.values(_CRASHED | values), where)
     run.save(connection)
     kind = StepKind(step.kind)
-    return [Dispatch(lapsed.run_id, lapsed.seq, kind, step.queue, 1, step.tool_name, step.timeout_s)]
+    return [Dispatch(lapsed.run_id, lapsed.seq, kind, step.queue, dispatches, step.tool_name, step.timeout_s)]
 
 
 def _timed_out(step: Row[Any]) -> dict[str, Any]:

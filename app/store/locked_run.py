@@ -33,6 +33,7 @@ _LOCK = (
     select(
         run.c.status,
         run.c.stop_code,
+        run.c.stop_reason,
         seconds_until(run.c.deadline_at).label("seconds_left"),
         run.c.token_budget,
         run.c.cost_budget_nano,
@@ -54,6 +55,9 @@ _SAVE_END = _SAVE.values(
     output=bindparam("new_output"),
     finished_at=now(),
 )
+_SAVE_STOPPED = _SAVE_END.values(
+    stop_code=bindparam("new_stop_code"), stop_reason=bindparam("new_error_message"), stop_at=now()
+)
 _SET_STOP = (
     update(run)
     .where(run.c.id == bindparam("run_id"))
@@ -68,6 +72,7 @@ class LockedRun:
     id: str
     status: RunStatus
     stop_code: StopCode | None
+    stop_reason: str | None
     seconds_left: float
     token_budget: int
     cost_budget_nano: int | None
@@ -115,7 +120,7 @@ class LockedRun:
     def set_stop(self, connection: Connection, code: StopCode, reason: str | None) -> None:
         """Begin to stop the run; the first code wins."""
         if self.stop_code is None:
-            self.stop_code = code
+            self.stop_code, self.stop_reason = code, reason
             connection.execute(_SET_STOP, {"run_id": self.id, "code": code.value, "reason": _stored(reason)})
 
     def save(self, connection: Connection, end: End | None = None) -> None:
@@ -129,10 +134,13 @@ class LockedRun:
         values |= {
             "new_status": end.status.value,
             "new_error_code": end.error_code,
-            "new_error_message": _stored(end.error_message),
+            "new_error_message": _stored(self.stop_reason or end.error_message),
             "new_output": _stored(end.output),
         }
-        connection.execute(_SAVE_END, values)
+        if end.stop is None or self.stop_code is not None:
+            connection.execute(_SAVE_END, values)
+        else:
+            connection.execute(_SAVE_STOPPED, values | {"new_stop_code": end.stop.value})
 
 
 def _stored(text: str | None) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from app.domain.errors import AgentError
+from app.domain.errors import AgentError, DatabaseAway
 from app.store.dialect import open_engine
 from app.store.store import Store
 
@@ -76,10 +76,10 @@ def current(url: str) -> str | None:
     store = Store(open_engine(url, pool_size=1))
     try:
         return store.ping()
-    except OperationalError as error:
-        if not _is_lock_timeout(error):
+    except DatabaseAway as away:
+        if not isinstance(away.__cause__, OperationalError) or not _is_lock_timeout(away.__cause__):
             raise
-        raise MigrationBlocked(_blocked_text(url)) from error
+        raise MigrationBlocked(_blocked_text(url)) from away
     finally:
         store.close()
 

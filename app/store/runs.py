@@ -2,10 +2,11 @@
 
 import json
 import uuid
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, case, exists, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, case, exists, func, or_, select
 
 from app.domain.effect import Effect
 from app.domain.errors import AmbiguousRunId, RunNotFound
@@ -57,6 +58,17 @@ _VIEW: Select[Any] = select(run, agent_version.c.model, _SHOWN).join(
 )
 
 
+#: Characters of input and output that a list shows: a page of runs must not weigh what a hundred inputs weigh.
+EXCERPT = 500
+_LISTED: Select[Any] = select(
+    *(column for column in run.c if column.name not in ("input", "output")),
+    func.substr(run.c.input, 1, EXCERPT).label("input"),
+    func.substr(run.c.output, 1, EXCERPT).label("output"),
+    agent_version.c.model,
+    _SHOWN,
+).join(agent_version, agent_version.c.id == run.c.agent_version_id)
+
+
 def _having(status: ShownStatus) -> ColumnElement[bool]:
     if status in (ShownStatus.QUEUED, ShownStatus.RUNNING, ShownStatus.WAITING):
         return and_(run.c.status == RunStatus.ACTIVE, _SHOWN.element == status.value)
@@ -98,12 +110,12 @@ def list_runs(
     after_run: tuple[datetime, str] | None,
     limit: int,
 ) -> list[RunView]:
-    """The tenant's runs, newest first.
+    """The tenant's runs, newest first, with the beginning of input and output only.
 
     Args:
         after_run: `(created_at, id)` of the last run of the page before.
     """
-    query = _VIEW.where(run.c.tenant == tenant).order_by(run.c.created_at.desc(), run.c.id.desc()).limit(limit)
+    query = _LISTED.where(run.c.tenant == tenant).order_by(run.c.created_at.desc(), run.c.id.desc()).limit(limit)
     if status is not None:
         query = query.where(_having(status))
     if after_run is not None:
@@ -111,7 +123,22 @@ def list_runs(
         # Row by row instead of a row comparison: Postgres then uses the index range for the first column at least.
         older = or_(run.c.created_at < created_at, and_(run.c.created_at == created_at, run.c.id < run_id))
         query = query.where(run.c.created_at <= created_at, older)
-    return [_run_view(row) for row in connection.execute(query)]
+    return [_excerpt(_run_view(row)) for row in connection.execute(query)]
+
+
+def _excerpt(view: RunView) -> RunView:
+    cut_input, cut_output = len(view.input) == EXCERPT, len(view.output or "") == EXCERPT
+    shown = dumps(_readable(view.input)) if cut_input else view.input
+    return replace(view, input=shown, output=f"{view.output}…" if cut_output else view.output)
+
+
+def _readable(cut: str) -> str:
+    """The text of a JSON string whose end is missing; anything else stays the JSON text it is."""
+    text = cut.rpartition("\\")[0] if "\\" in cut[-6:] else cut  # an escape may have been cut in two
+    try:
+        return f"{json.loads(text + chr(34))}…"
+    except ValueError:
+        return f"{cut}…"
 
 
 _TIMELINE = select(run_step).where(run_step.c.run_id == bindparam("the_run")).order_by(run_step.c.seq)

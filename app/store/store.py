@@ -2,8 +2,8 @@
 
 Rules:
 1. Each verb is one transaction. What it returns is dispatched by the caller after the commit, never before.
-2. A verb whose connection broke is run once more on a fresh one. That is safe: claims carry an owner of their own,
-   final rows keep it, and every other write is fenced.
+2. A verb whose connection broke is run once more on a fresh one; if that fails, too, it is DatabaseAway. That is safe:
+   claims carry an owner of their own, final rows keep it, and every other write is fenced.
 3. No verb holds a connection after it returns, so nothing is held while a model thinks or a tool works.
 """
 
@@ -14,9 +14,11 @@ from datetime import datetime
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from app.domain.agent import AgentVersion
+from app.domain.errors import DatabaseAway
 from app.domain.lease import Lease
 from app.domain.outcome import Answered, Cut, Postponed, Refused, Returned, Suspended
 from app.domain.run import Claim, Dispatch, History, NewRun, RenewedLease, RunView, StepView
@@ -162,11 +164,14 @@ class Store:
         return self._read(lambda c: runs.timeline(c, run_id))
 
     def ping(self) -> str | None:
-        """Ask the database for the migration it is at; None when it was never migrated. Raises DBAPIError."""
-        with self._single.connect() as connection:
+        """Ask the database for the migration it is at; None when it was never migrated. Raises DatabaseAway."""
+
+        def migration(connection: Connection) -> str | None:
             if not self.engine.dialect.has_table(connection, "alembic_version"):
                 return None
             return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+        return self._read(migration)
 
     def close(self) -> None:
         """Close every pooled connection."""
@@ -191,8 +196,11 @@ class Store:
 
 def _once_more(attempt: Callable[[bool], T]) -> T:
     try:
-        return attempt(False)
-    except DBAPIError as error:
-        if not error.connection_invalidated:
-            raise
-    return attempt(True)
+        try:
+            return attempt(False)
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+        return attempt(True)
+    except (OperationalError, InterfaceError, PoolTimeout) as error:
+        raise DatabaseAway(str(getattr(error, "orig", None) or error).partition("\n")[0]) from error

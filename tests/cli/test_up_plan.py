@@ -140,7 +140,9 @@ def test_a_failed_migration_is_said_and_everything_is_stopped_again(tmp_path: Pa
     assert up(plan, log) == 1
 
     assert "the database schema could not be brought up to date" in log.getvalue().decode()
-    assert log.getvalue().decode().endswith("stopping\nstopped\n")
+    stopping, stopped = log.getvalue().decode().splitlines()[-2:]
+    assert stopping.startswith("stopping; what is under way gets 20 s")
+    assert stopped == "stopped"
 
 
 def test_the_lock_goes_with_its_process_even_by_kill(tmp_path: Path) -> None:

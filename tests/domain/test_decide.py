@@ -150,15 +150,17 @@ def test_a_budget_that_is_spent_does_not_take_a_finished_answer_away() -> None:
 def test_a_closed_tool_step_waits_for_its_siblings_and_the_last_one_asks_the_model() -> None:
     assert after_tool(replace(FREE, open_steps=1)) == Wait()
     assert after_tool(FREE) == OpenModel()
-    assert after_tool(replace(FREE, seconds_left=-1.0)) == End(RunStatus.TIMED_OUT, "deadline")
+    assert after_tool(replace(FREE, seconds_left=-1.0)) == End(
+        RunStatus.TIMED_OUT, "deadline", "the deadline passed", stop=StopCode.DEADLINE
+    )
 
 
 def test_a_stopping_run_ends_with_its_last_open_step_and_not_before() -> None:
     stopping = replace(FREE, stop_code=StopCode.CANCELLED)
     for after in (after_cancel, after_tool):
         assert after(replace(stopping, open_steps=1)) == Wait()
-        assert after(stopping) == End(RunStatus.CANCELLED, "cancelled")
-    assert after_failure("x", "y", stopping) == End(RunStatus.CANCELLED, "cancelled")
+        assert after(stopping) == End(RunStatus.CANCELLED, "cancelled", stop=StopCode.CANCELLED)
+    assert after_failure("x", "y", stopping) == End(RunStatus.CANCELLED, "cancelled", stop=StopCode.CANCELLED)
 
 
 def test_a_model_that_could_not_be_asked_fails_the_run_with_its_code() -> None:

@@ -79,3 +79,14 @@ def test_the_request_of_any_step_can_be_made_again(store: Store) -> None:
         again = build_request(store.read_history(run_id, seq))
         assert again == request
         assert step_row(store, run_id, seq)["request_hash"] == sha256(dumps(asdict(again)))
+
+
+def test_a_request_made_again_does_not_depend_on_what_the_run_has_used_since(store: Store) -> None:
+    """`max_tokens` is lowered to what was left then, not to what is left now."""
+    model = ScriptedModel().then_tool_use("a", "echo", {}, 300, 50).then_text("done", 400, 50)
+    runtime = worker(store, model, [echo])
+    run_id = submit(runtime, task(runtime, token_budget=900))
+    drive(runtime, run_id)
+
+    assert [request.max_tokens for request in model.requests] == [900, 550]
+    assert [build_request(store.read_history(run_id, seq)).max_tokens for seq in (1, 3)] == [900, 550]

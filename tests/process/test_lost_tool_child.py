@@ -83,6 +83,12 @@ def test_a_tool_that_kills_its_process_each_time_ends_its_own_run_only(stack: St
     assert (step.crashes, step.attempt) == (3, 3)
 
 
+def test_a_tool_that_raises_what_is_no_exception_is_taken_back_without_waiting_for_the_lease(stack: Stack) -> None:
+    run = stack.finished(stack.submit(calls(("raises_oddly", {})), says()), within_s=LEASE_S / 3)
+    assert (run.status, run.error_code) == (ShownStatus.FAILED, "crash_loop")
+    assert run.error_message == "step 2 ended its worker 3 times"
+
+
 def test_a_tool_that_wants_to_exit_tells_the_model_so(stack: Stack) -> None:
     run_id = stack.submit(calls(("exits", {})), says())
     stack.succeeded(run_id)

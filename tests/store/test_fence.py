@@ -71,9 +71,9 @@ def _fenced_off_in_a_stop(store: Store, lease: Lease) -> Lease:
 
 
 def _ended_as_timed_out(store: Store, lease: Lease) -> Lease:
-    if step_row(store, lease.run_id, lease.seq)["kind"] == "TOOL":
-        set_step(store, lease.run_id, lease.seq, timeout_s=0.0)
-    return _lapsed(store, lease)
+    outlived = Lapsed(lease.run_id, lease.seq, lease.owner, when_due=False, outlived=True)
+    assert store.lapse_step(outlived) is not None
+    return lease
 
 
 def _ended_as_crash_loop(store: Store, lease: Lease) -> Lease:

@@ -103,6 +103,7 @@ def test_a_turn_over_the_step_cap_opens_none_of_its_tools(store: Store) -> None:
     assert store.finish_model_step(claim.lease, calls_answer("look", "look", "look"), AGENT) == []
     view = store.get_run("default", run_id)
     assert (view.status, view.error_code, view.steps, view.tokens_used) == (ShownStatus.FAILED, "step_cap", 1, 100)
+    assert (view.stop_code, view.error_message) == ("step_cap", "the step cap is reached")
 
 
 def test_a_turn_that_just_fits_the_step_cap_opens_all_of_its_tools(store: Store) -> None:

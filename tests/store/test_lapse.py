@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from app.domain.outcome import Postponed
 from app.domain.run import Dispatch
 from app.domain.status import ShownStatus, StepKind, StepStatus, StopCode
 from app.store.dialect import after
@@ -13,6 +14,7 @@ from tests.support.builders import (
     approval_rows,
     claimed,
     fresh_owner,
+    let_come_due,
     let_lapse,
     opened_turn,
     returned,
@@ -96,15 +98,35 @@ def test_every_lapse_of_an_unsafe_call_needs_a_verdict_of_its_own(store: Store) 
 
 def test_an_unsafe_call_in_doubt_stays_so_even_when_it_was_past_its_time_limit(store: Store) -> None:
     run_id, _ = started_tool(store, "pay")
-    set_step(store, run_id, 2, started_at=after(-100.0))
-    lapse(store, run_id, 2)
+    owner = step_row(store, run_id, 2)["locked_by"]
+    store.lapse_step(Lapsed(run_id, 2, owner, when_due=False, outlived=True))
     assert step_row(store, run_id, 2)["status"] == "WAITING"
 
 
-def test_a_call_past_its_time_limit_becomes_an_error_that_the_model_reads(store: Store) -> None:
+def test_a_lease_that_ran_out_says_nothing_about_the_time_limit_and_the_call_is_made_again(store: Store) -> None:
+    """A node that was killed one second into a call of ten is noticed a whole lease later."""
     run_id, _ = started_tool(store, "look")
-    set_step(store, run_id, 2, started_at=after(-60.5))
+    set_step(store, run_id, 2, started_at=after(-100.0), timeout_s=10.0)
     [dispatch] = lapse(store, run_id, 2)
+    assert (dispatch.seq, dispatch.kind) == (2, StepKind.TOOL)
+    assert claimed(store, run_id, 2).lease.attempt == 2
+
+
+def test_each_dispatch_of_a_step_has_a_number_of_its_own(store: Store) -> None:
+    """It is part of the Celery task's id, and an id that was revoked is refused for ever."""
+    run_id, _ = started_tool(store, "look")
+    numbers = [lapse(store, run_id, 2)[0].dispatches]
+    claim = claimed(store, run_id, 2)
+    numbers += [dispatch.dispatches for dispatch in store.postpone_step(claim.lease, Postponed(0.0, 1, "drain"))]
+    let_come_due(store, run_id, 2)
+    numbers += [dispatch.dispatches for dispatch in store.ring_due(10)]
+    assert numbers == [2, 3, 4]
+
+
+def test_a_call_that_the_pool_ended_at_its_limit_becomes_an_error_that_the_model_reads(store: Store) -> None:
+    run_id, _ = started_tool(store, "look")
+    owner = step_row(store, run_id, 2)["locked_by"]
+    [dispatch] = store.lapse_step(Lapsed(run_id, 2, owner, when_due=False, outlived=True)) or []
     assert (dispatch.seq, dispatch.kind) == (3, StepKind.MODEL)
     past = store.read_history(run_id, 3).steps[1]
     assert (past.status, past.is_error) == (StepStatus.ERROR, True)
@@ -119,7 +141,7 @@ def test_a_step_that_keeps_killing_its_worker_ends_the_run_as_crash_loop(store: 
     assert lapse(store, run_id, 1) == []
     view = store.get_run("default", run_id)
     assert (view.status, view.error_code) == (ShownStatus.FAILED, "crash_loop")
-    assert view.stop_reason == "step 1 ended its worker 5 times"
+    assert (view.stop_code, view.error_message) == ("crash_loop", "step 1 ended its worker 5 times")
     assert store.timeline(run_id)[0].status is StepStatus.ERROR
 
 

@@ -31,7 +31,7 @@ def test_a_postponed_step_is_ready_but_not_claimable_before_its_time_and_rung_at
     assert store.ring_due(10) == []
     let_come_due(store, run_id, 1)
     [dispatch] = store.ring_due(10)
-    assert (dispatch.run_id, dispatch.seq, dispatch.dispatches) == (run_id, 1, 1)
+    assert (dispatch.run_id, dispatch.seq, dispatch.dispatches) == (run_id, 1, 2)
     again = claimed(store, run_id, 1)
     assert (again.tries, again.crashes, again.lease.attempt) == (1, 0, 2)
 

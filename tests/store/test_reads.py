@@ -1,5 +1,7 @@
 """Runs as people see them."""
 
+import json
+
 import pytest
 from sqlalchemy import update
 
@@ -7,6 +9,7 @@ from app.domain.errors import AmbiguousRunId, RunNotFound
 from app.domain.outcome import Postponed
 from app.domain.run import RunView
 from app.domain.status import ShownStatus, StopCode
+from app.store.runs import EXCERPT
 from app.store.store import Store
 from app.store.tables import run, run_step
 from tests.support.builders import (
@@ -148,3 +151,36 @@ def test_the_timeline_has_every_step_in_order(store: Store) -> None:
 
 def test_a_database_that_was_never_migrated_says_so(sqlite_store: Store) -> None:
     assert sqlite_store.ping() is None
+
+
+@pytest.mark.parametrize(
+    ("run_input", "beginning"),
+    [
+        ("a" * 5000, "a" * 490),
+        ('\\\n"é\u0001' * 1000, '\\\n"é'),
+        ([{"type": "text", "text": "b" * 5000}], '[{"type":"text","text":"bbb'),
+    ],
+)
+def test_a_list_shows_the_beginning_of_a_long_input_and_the_run_itself_all_of_it(
+    store: Store, run_input: str | list[dict[str, str]], beginning: str
+) -> None:
+    """A page of a hundred runs must not weigh what a hundred inputs weigh."""
+    run_id, _ = store.create_run(new_run(input=run_input))
+    claim = claimed(store, run_id, 1)
+    store.finish_model_step(claim.lease, text_answer("c" * 5000), AGENT)
+
+    [listed] = store.list_runs("default")
+    shown = json.loads(listed.input)
+    assert shown.startswith(beginning)
+    assert shown.endswith("…")
+    assert len(listed.input) < 2000
+    assert listed.output == "c" * EXCERPT + "…"
+    whole = store.get_run("default", run_id)
+    assert json.loads(whole.input) == run_input
+    assert whole.output == "c" * 5000
+
+
+def test_a_list_shows_short_inputs_as_they_are(store: Store) -> None:
+    store.create_run(new_run(input="short"))
+    [listed] = store.list_runs("default")
+    assert json.loads(listed.input) == "short"

@@ -72,3 +72,13 @@ def aborts() -> str:
 def exits() -> str:
     """Ask for the end of its process, as argument parsers do."""
     raise SystemExit("bad usage")
+
+
+class Odd(BaseException):
+    """Not an Exception: no tool's failure, by the rules of call_tool."""
+
+
+@tool(effect="READ", timeout_s=30)
+def raises_oddly() -> str:
+    """Raise what nobody expects."""
+    raise Odd

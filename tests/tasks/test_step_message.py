@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from tasks.step import is_step, step
+from tasks.names import is_step
+from tasks.step import step
 
 RUN = "6f1c0a52-0000-4000-8000-000000000000"
 

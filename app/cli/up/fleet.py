@@ -17,6 +17,9 @@ _FLOWER_FLAGS = (
     "--max_tasks=50000",
     "--read_only",
 )
+# Celery tells root at length to be another user, in every process: nothing here unpickles what it is sent. And at every
+# lost connection it tells of late acknowledgement, which is not used here.
+_QUIET = "ignore:::celery.platforms,ignore:::celery.worker.consumer.consumer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +83,7 @@ def environment(plan: UpPlan, at: Addresses, node: str) -> dict[str, str]:
         "NODE_NAME": node,
         "STATE_DIR": str(plan.state_dir.resolve()),
         "PYTHONUNBUFFERED": "1",
-        # Celery tells root at length to be another user, in every process. Nothing here unpickles what it is sent.
-        "PYTHONWARNINGS": os.environ.get("PYTHONWARNINGS", "ignore:::celery.platforms"),
+        "PYTHONWARNINGS": os.environ.get("PYTHONWARNINGS", _QUIET),
         # The SDK insists on a key; the fake server takes any.
         "ANTHROPIC_API_KEY": plan.anthropic_api_key or "local-fake-key",
     }

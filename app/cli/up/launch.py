@@ -45,7 +45,7 @@ def up(plan: UpPlan, stream: BinaryIO | None = None) -> int:
                 return 1
             with Supervisor(output, plan.state_dir, stop_grace_s=plan.stop_grace_s) as supervisor:
                 code = _run(plan, output, supervisor)
-                output.say("stopping")
+                output.say(f"stopping; what is under way gets {plan.stop_grace_s:.0f} s, a second Ctrl-C ends it now")
             output.say("stopped")
             return code
     except (StateDirTaken, EmbeddedError) as error:
