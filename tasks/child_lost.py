@@ -4,7 +4,7 @@ import logging
 import threading
 from typing import Any
 
-from billiard.exceptions import WorkerLostError
+from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.worker.request import Request
 
 from app.store.lapse import Lapsed
@@ -18,18 +18,15 @@ class StepRequest(Request):
     """The parent's view of a step that a child performs. Our part comes first: Celery's may raise without Redis."""
 
     def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> None:
-        """The task raised, or its process is gone."""
-        # Whatever it was: a step that was written down is not this claim's any more, and nothing happens to it.
+        """The task raised, its process is gone, or the pool is about to kill it at its hard time limit."""
         lost = getattr(exc_info.exception, "exc", exc_info.exception)  # billiard wraps what a child reported
-        is_gone = isinstance(lost, (WorkerLostError, SystemExit, KeyboardInterrupt))
-        self._take_back("its process was lost" if is_gone else f"it raised {type(lost).__name__}")
+        if isinstance(lost, TimeLimitExceeded):
+            self._take_back("it outlived its hard time limit", outlived=True)
+        elif isinstance(lost, (WorkerLostError, SystemExit, KeyboardInterrupt)):
+            self._take_back("its process was lost")
+        else:
+            self._take_back(f"it raised {type(lost).__name__}")
         super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
-
-    def on_timeout(self, soft: bool, timeout: float) -> None:
-        """The hard time limit is over; the pool kills the child."""
-        if not soft:
-            self._take_back(f"its process was killed after {timeout:g} s", outlived=True)
-        super().on_timeout(soft, timeout)
 
     def _take_back(self, why: str, *, outlived: bool = False) -> None:
         run_id, seq = self.kwargs.get("run_id"), self.kwargs.get("seq")
