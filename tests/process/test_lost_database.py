@@ -25,3 +25,21 @@ def test_runs_finish_after_a_crash_of_the_database(stack: Stack, own_postgres: P
     stack.store.close()
     stack.succeeded(thinking, working)
     assert [worker.name for worker in stack.workers if not worker.is_up()] == []
+
+
+def test_an_answer_that_comes_while_the_database_is_away_is_kept_and_not_asked_for_again(
+    stack: Stack, own_postgres: PostgresServer
+) -> None:
+    run_id = stack.submit(says(latency_s=1))
+    stack.asked(run_id)
+    own_postgres.crash()
+    key = stack.keys[run_id]
+    wait_for("the answer", lambda: stack.fake.requests(key)[0].finished)
+    worker = next(worker for worker in stack.workers if worker.name.startswith("model"))
+    wait_for(
+        "the worker to miss the database", lambda: f"run={run_id[:8]} seq=1 waits for the database" in worker.text()
+    )
+    own_postgres.start()
+    stack.store.close()
+    stack.succeeded(run_id)
+    assert stack.model_calls(run_id) == 1
