@@ -1,6 +1,7 @@
 """Doing the work of a claimed step: nothing is written here, and no connection is held."""
 
 import json
+import logging
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,8 +16,10 @@ from app.domain.usage import Usage
 from app.engine.keeper import Held
 from app.engine.patience import patiently
 from app.engine.runtime import Runtime
-from app.llm.client import ModelRequest
+from app.llm.client import ModelRequest, ModelResponse
 from app.llm.retrying import Postpone
+
+log = logging.getLogger("durable.step")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,35 +38,32 @@ def ask_model(runtime: Runtime, claim: Claim, held: Held) -> Asked:
     """
     lease = claim.lease
     history = patiently(runtime, held, lambda: runtime.store.read_history(lease.run_id, lease.seq))
-    request = build_request(history)
+    return Asked(_asked(runtime, claim, held, build_request(history)), history.agent)
+
+
+def _asked(runtime: Runtime, claim: Claim, held: Held, request: ModelRequest) -> Outcome:
     began = time.monotonic()
-
-    def spent(tries: int, waste: Usage) -> dict[str, Any]:
-        cost = runtime.prices.cost_nano(request.model, waste, runtime.today()) or 0
-        return {"tries": claim.tries + tries, "waste": waste, "waste_cost_nano": cost}
-
-    def latency_ms() -> int:
-        return round((time.monotonic() - began) * 1000)
-
     try:
         response = runtime.model.complete(request, held.cutoff, tries_before=claim.tries)
     except Postpone as wait:
-        return Asked(Postponed(wait.wait_s, reason=wait.error.code, **spent(wait.tries, wait.waste)), history.agent)
+        spent = _spent(runtime, claim, request, tries=wait.tries, waste=wait.waste)
+        return Postponed(wait.wait_s, reason=wait.error.code, **spent)
     except LlmError as error:
-        refused = Refused(
-            error.code,
-            str(error),
-            latency_ms=latency_ms(),
-            request_id=error.request_id,
-            **spent(error.tries, error.waste),
-        )
-        return Asked(refused, history.agent)
+        spent = _spent(runtime, claim, request, tries=error.tries, waste=error.waste)
+        latency_ms = _ms_since(began)
+        return Refused(error.code, str(error), latency_ms=latency_ms, request_id=error.request_id, **spent)
     except CallCut as cut:
         if cut.reason == "lease_lost":
-            raise LeaseLost(lease.run_id, lease.seq, lease.attempt) from cut
-        return Asked(Cut(latency_ms=latency_ms(), **spent(cut.tries, cut.waste)), history.agent)
+            raise LeaseLost(claim.lease.run_id, claim.lease.seq, claim.lease.attempt) from cut
+        return Cut(latency_ms=_ms_since(began), **_spent(runtime, claim, request, tries=cut.tries, waste=cut.waste))
+    return _answered(runtime, claim, request, response)
+
+
+def _answered(runtime: Runtime, claim: Claim, request: ModelRequest, response: ModelResponse) -> Answered:
     cost_nano = runtime.prices.cost_nano(response.model, response.usage, runtime.today())
-    answered = Answered(
+    if cost_nano is None:
+        log.warning("run=%s no price for %s: its cost is unknown", claim.lease.run_id[:8], response.model)
+    return Answered(
         response=response.content,
         stop_reason=response.stop_reason,
         model=response.model,
@@ -74,9 +74,18 @@ def ask_model(runtime: Runtime, claim: Claim, held: Held) -> Asked:
         request_id=response.request_id,
         request_hash=sha256(dumps(asdict(request))),
         latency_ms=response.latency_ms,
-        **spent(response.tries, response.waste),
+        **_spent(runtime, claim, request, tries=response.tries, waste=response.waste),
     )
-    return Asked(answered, history.agent)
+
+
+def _spent(runtime: Runtime, claim: Claim, request: ModelRequest, *, tries: int, waste: Usage) -> dict[str, Any]:
+    """The columns about tries that came to nothing: all the step's tries, and this claim's waste with its price."""
+    cost_nano = runtime.prices.cost_nano(request.model, waste, runtime.today()) or 0
+    return {"tries": claim.tries + tries, "waste": waste, "waste_cost_nano": cost_nano}
+
+
+def _ms_since(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)
 
 
 def build_request(history: History) -> ModelRequest:

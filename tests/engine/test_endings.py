@@ -139,11 +139,14 @@ def test_a_cost_budget_is_refused_for_a_model_without_a_price(sqlite_store: Stor
     submit(runtime, _of_model(MODEL, cost_budget_nano=1_000_000))
 
 
-def test_a_model_without_a_price_costs_an_unknown_sum_and_fails_nothing(store: Store) -> None:
+def test_a_model_without_a_price_costs_an_unknown_sum_with_a_warning_and_fails_nothing(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
     runtime = worker(store, ScriptedModel().then_text("done", 10, 5))
     run = drive(runtime, submit(runtime, _of_model("house-model")))
     assert (run.status, run.cost_nano, run.unpriced_calls) == (ShownStatus.SUCCEEDED, 0, 1)
     assert store.timeline(run.id)[0].cost_nano is None
+    assert "no price for house-model: its cost is unknown" in caplog.text
 
 
 def test_a_step_costs_what_the_price_book_says(store: Store) -> None:
