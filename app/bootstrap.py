@@ -62,9 +62,9 @@ def build_store(settings: Settings, *, pool_size: int | None = None, pooled: boo
     size = pool_size or settings.db_pool_size
     try:
         engine = open_engine(settings.database_url, pool_size=size, pool=None if pooled else NullPool)
-    except (ArgumentError, ImportError) as error:
-        # Without the URL, which may hold a password.
-        raise ConfigError("DATABASE_URL is no URL of a Postgres or SQLite database") from error
+    except (ArgumentError, ImportError, ValueError):
+        # Without the URL, which may hold a password, and without the cause: of `user:p@ss:word@host` it tells `word`.
+        raise ConfigError("DATABASE_URL is no URL of a Postgres or SQLite database") from None
     return Store(engine, lease_s=settings.lease_s, max_crashes=settings.max_crashes)
 
 

@@ -114,5 +114,5 @@ def price_book(chosen: Settings) -> PriceBook:
     try:
         with path.open("rb") as file:
             return PriceBook.from_toml(tomllib.load(file, parse_float=Decimal))
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:  # no TOML, or no UTF-8
         raise ConfigError(f"PRICES_FILE {path}: {error}") from error

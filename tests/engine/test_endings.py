@@ -1,6 +1,7 @@
 """How runs end or go on: stop reasons, budgets and caps, and what a run is refused at the door."""
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,10 @@ def test_text_before_a_stop_sequence_is_the_output(store: Store) -> None:
 
 
 def test_a_pause_goes_on_with_the_same_messages_and_the_answer_unchanged(store: Store) -> None:
-    paused = [TEXT, {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"q": 1.0}}]
+    paused: list[dict[str, Any]] = [
+        TEXT,
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"q": 1.0}},
+    ]
     model = ScriptedModel().then_blocks(paused, "pause_turn").then_text("done")
     runtime = worker(store, model)
     run = drive(runtime, submit(runtime, task(runtime)))
@@ -101,7 +105,7 @@ def _two_calls() -> ScriptedModel:
     ],
 )
 def test_a_used_up_budget_ends_the_run_before_any_tool_of_the_turn(
-    store: Store, limits: dict[str, int], code: str
+    store: Store, limits: dict[str, Any], code: str
 ) -> None:
     model = _two_calls()
     runtime = worker(store, model, [delete_rows])

@@ -1,5 +1,6 @@
 """A call of which nobody knows whether it took effect, and a call that nobody here can make."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -123,12 +124,20 @@ def test_a_call_that_may_repeat_is_told_to_the_model_when_it_takes_too_long(stor
     assert (run.status, step.error_code, payments.attempts) == (ShownStatus.SUCCEEDED, "timed_out", [1])
 
 
-def test_a_call_of_a_run_at_its_deadline_is_ended_with_it(store: Store) -> None:
-    payments = _Payments("READ", _hang)
-    model = ScriptedModel().then_tool_use("toolu_1", "pay", {})
-    runtime = worker(store, model, [payments.tool])
-    run = drive(runtime, submit(runtime, task(runtime, timeout_s=0.3)), idle=lambda _: None)
-    assert run.status in (ShownStatus.TIMED_OUT, ShownStatus.FAILED)
+def test_a_call_is_ended_at_the_deadline_of_its_run_though_its_own_limit_is_far(store: Store) -> None:
+    whole: list[str] = []
+
+    @tool(effect="READ", timeout_s=60.0)
+    def look() -> None:
+        """Look."""
+        threading.Event().wait(5)
+        whole.append("seen")
+
+    model = ScriptedModel().then_tool_use("toolu_1", "look", {})
+    runtime = worker(store, model, [look])
+    run = drive(runtime, submit(runtime, task(runtime, timeout_s=0.5)))
+    assert (run.status, run.error_code, model.calls) == (ShownStatus.TIMED_OUT, "deadline", 1)
+    assert whole == []
 
 
 def _elsewhere(store: Store) -> tuple[Runtime, Runtime, str]:

@@ -154,7 +154,7 @@ def test_a_call_is_ended_at_the_deadline_of_its_run(store: Store) -> None:
         now[0] += 10.0
         runtime.keeper.watch()
         assert cutoff.reason == "deadline"
-        raise CallCut(cutoff.reason, Usage(50, 7))
+        raise CallCut("deadline", Usage(50, 7))
 
     model.then_call(turn)
     assert _step(runtime, run_id) == []

@@ -94,6 +94,34 @@ def test_overdue_runs_time_out_and_expired_questions_are_answered(store: Store) 
     assert bell.sent == [(asked, 3)]
 
 
+def test_a_run_past_its_deadline_ends_though_its_worker_is_gone(store: Store) -> None:
+    bell = Bell()
+    runtime = sweeper(store, bell)
+    run_id, _ = started_tool(store, "pay")
+    let_deadline_pass(store, run_id)
+    sweep(runtime)
+    assert store.get_run("default", run_id).finished_at is None  # the worker may still be there, and has a result
+    let_lapse(store, run_id, 2)
+    sweep(runtime)
+    assert store.get_run("default", run_id).status is ShownStatus.TIMED_OUT
+    assert (store.timeline(run_id)[1].error_code, bell.sent) == ("in_doubt", [])
+    assert sweep(runtime) == 0
+
+
+def test_a_sweep_takes_no_more_of_each_kind_than_is_set_and_the_next_takes_the_rest(store: Store) -> None:
+    bell = Bell()
+    runtime = worker(store, ScriptedModel(), dispatcher=bell, sweep_limit=2)
+    late = [submit(runtime, task(runtime)) for _ in range(3)]
+    lapsed = [started_tool(store, "look")[0] for _ in range(3)]
+    for run_id in late:
+        set_step(store, run_id, 1, due_at=after(-1.0))
+    for run_id in lapsed:
+        let_lapse(store, run_id, 2)
+    bell.sent.clear()
+    assert [sweep(runtime) for _ in range(3)] == [4, 2, 0]
+    assert sorted(bell.sent) == sorted([(run_id, 1) for run_id in late] + [(run_id, 2) for run_id in lapsed])
+
+
 def test_a_row_that_can_not_be_handled_does_not_hold_up_the_others(
     store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
